@@ -6,7 +6,7 @@ use suffrage_lease::Bug;
 use crate::programs::Programs;
 
 /// Clocks that drift far beyond the bound: a violated assumption instead of a bug.
-const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "0.3"]);
+const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "30%"]);
 
 /// Bugs in changes of the voters that random runs meet too rarely. The model checker finds each of them in a small world,
 /// in the tests of `suffrage-check`.

@@ -130,17 +130,33 @@ fn sentence(error: &clap::Error, path: &str) -> String {
             // The reason names an argument without a flag itself.
             if name().starts_with('-') { format!("{}: {reason}", name()) } else { reason }
         }
-        ErrorKind::InvalidValue => format!("{}: a value is missing", name()),
+        ErrorKind::InvalidValue => {
+            match (context(ContextKind::InvalidValue), error.get(ContextKind::ValidValue)) {
+                (Some(given), Some(ContextValue::Strings(valid))) if !given.is_empty() => {
+                    let reason = format!("`{given}` is none of {}", valid.join(", "));
+                    if name().starts_with('-') { format!("{}: {reason}", name()) } else { reason }
+                }
+                _ => format!("{}: a value is missing", name()),
+            }
+        }
         ErrorKind::UnknownArgument if !flag().starts_with('-') => format!("unexpected argument `{}`", flag()),
         ErrorKind::UnknownArgument => {
             format!("there is no flag `{}`{}", flag(), meant(ContextKind::SuggestedArg))
         }
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let of_algorithms =
-                ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
             let what = match path {
-                _ if of_algorithms => "algorithm",
+                path if path.ends_with("simulate") || path.ends_with("torture") => "algorithm",
+                // The algorithm may exist: `check` has few of them.
+                path if path.ends_with("check") => {
+                    let meant = match meant(ContextKind::SuggestedSubcommand) {
+                        nothing if nothing.is_empty() => {
+                            format!("; `{path} --help` lists those that it does")
+                        }
+                        meant => meant,
+                    };
+                    return format!("`{path}` does not explore an algorithm `{given}`{meant}");
+                }
                 path if path.ends_with("reproduce") => "paper",
                 _ => "command",
             };
@@ -158,6 +174,9 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::MissingSubcommand if path.ends_with("config") => {
             "a subcommand is missing: `suffrage config check`".to_string()
+        }
+        ErrorKind::MissingSubcommand if path.ends_with("check") => {
+            format!("an algorithm is missing; `{path} --help` lists them")
         }
         ErrorKind::MissingSubcommand => {
             "an algorithm is missing; `suffrage-lab algorithms` lists them".to_string()

@@ -4,12 +4,14 @@
 //! - [`Console`]: standard output and standard error, replaceable in tests.
 //! - [`Error`]: errors with exit codes, each in one sentence that names the flag.
 //! - [`cluster`]: the flags that name a cluster.
+//! - [`completions`]: completions of shells.
 //! - [`demo`]: a demo cluster of real processes on loopback whose leader is killed.
 //! - [`socket`]: passes a bound socket to a child process.
 //! - [`validate`]: the calculator for the timings of a lease.
 //! - [`text`]: durations and lists as text. [`testing`]: runs commands in tests without starting processes.
 
 pub mod cluster;
+pub mod completions;
 mod console;
 pub mod demo;
 mod error;

@@ -101,6 +101,51 @@ pub fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }
 
+/// Parses a clock drift with its unit, like `1%` or `100ppm`: a fraction, which is not negative. The unit is required,
+/// because `0.01` without one may be 1% or 0.01%.
+pub fn drift(text: &str) -> Result<f64, String> {
+    scaled_drift(text, 0)
+}
+
+/// Parses what [`drift`] parses, as a number of millionths.
+pub fn drift_millionths(text: &str) -> Result<f64, String> {
+    scaled_drift(text, 6)
+}
+
+/// The drift times ten to the power of `exponent`. The decimal exponent is part of the text that is parsed, so that the
+/// result is the floating-point number that is nearest to the decimal one.
+fn scaled_drift(text: &str, exponent: i32) -> Result<f64, String> {
+    let units = [("%", -2), ("ppm", -6)];
+    let with_unit = units.iter().find_map(|(unit, power)| Some((text.strip_suffix(unit)?.trim_end(), power)));
+    let (number, power) = with_unit.unwrap_or((text, &0));
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let parsed = format!("{number}e{}", power + exponent).parse::<f64>().ok().filter(|_| digits);
+    let parsed = parsed.ok_or_else(|| format!("`{text}` is not a drift like 1% or 100ppm"))?;
+    match with_unit {
+        Some(_) => Ok(parsed),
+        None if parsed == 0.0 => Err(format!("`{text}` has no unit: write 0%")),
+        None => {
+            let fraction = show_drift(number.parse().map_err(|_| format!("`{text}` is not a drift"))?);
+            Err(format!("`{text}` has no unit: write {fraction} for the fraction {text}, or {text}%"))
+        }
+    }
+}
+
+/// Prints what [`drift`] parses, in per cent: parsed again, it is the same number.
+pub fn show_drift(fraction: f64) -> String {
+    let text = format!("{fraction:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = mantissa.replace('.', "");
+    // The number of digits before the decimal point: one in the mantissa, and two for the per cent.
+    let whole = exponent.parse::<i32>().unwrap_or_default() + 3;
+    match usize::try_from(whole) {
+        _ if fraction == 0.0 => "0%".to_string(),
+        Ok(whole) if whole >= digits.len() => format!("{digits:0<whole$}%"),
+        Ok(whole) if whole > 0 => format!("{}.{}%", &digits[..whole], &digits[whole..]),
+        _ => format!("0.{}{digits}%", "0".repeat(whole.unsigned_abs() as usize)),
+    }
+}
+
 /// Prints what [`ids`] parses.
 pub fn show_ids<'a>(ids: impl IntoIterator<Item = &'a NodeId>) -> String {
     ids.into_iter().map(NodeId::to_string).collect::<Vec<_>>().join(",")
@@ -109,6 +154,55 @@ pub fn show_ids<'a>(ids: impl IntoIterator<Item = &'a NodeId>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drift_has_a_unit() {
+        for (text, fraction, millionths) in [
+            ("1%", 0.01, 10_000.0),
+            ("100ppm", 0.0001, 100.0),
+            ("100 ppm", 0.0001, 100.0),
+            ("0%", 0.0, 0.0),
+            ("7%", 0.07, 70_000.0),
+            ("0.00001%", 0.000_000_1, 0.1),
+            ("250%", 2.5, 2_500_000.0),
+        ] {
+            assert_eq!((drift(text), drift_millionths(text)), (Ok(fraction), Ok(millionths)), "{text}");
+        }
+        let error = |text| drift(text).unwrap_err();
+        assert_eq!(error("0.01"), "`0.01` has no unit: write 1% for the fraction 0.01, or 0.01%");
+        assert_eq!(error("1"), "`1` has no unit: write 100% for the fraction 1, or 1%");
+        assert_eq!(error("0"), "`0` has no unit: write 0%");
+        for text in
+            ["", "%", "ppm", "-1%", "+1%", "x%", "nan%", "inf%", "1e1%", "1.2.3%", "1%%", "1 % ppm", ".%"]
+        {
+            assert_eq!(error(text), format!("`{text}` is not a drift like 1% or 100ppm"));
+        }
+    }
+
+    #[test]
+    fn a_printed_drift_is_the_same_drift() {
+        for (fraction, text) in [
+            (0.01, "1%"),
+            (0.07, "7%"),
+            (0.2, "20%"),
+            (0.0001, "0.01%"),
+            (0.005, "0.5%"),
+            (0.123_456_789, "12.3456789%"),
+            (1.0, "100%"),
+            (25.0, "2500%"),
+            (0.0, "0%"),
+            (1e-7, "0.00001%"),
+        ] {
+            assert_eq!(show_drift(fraction), text);
+        }
+        for thousandth in 0..2_000 {
+            for fraction in
+                [f64::from(thousandth) / 1_000.0, f64::from(thousandth) / 7.0, f64::from(thousandth) * 1e-9]
+            {
+                assert_eq!(drift(&show_drift(fraction)), Ok(fraction), "{fraction}");
+            }
+        }
+    }
 
     #[test]
     fn values_parse_and_errors_name_the_bad_value() {

@@ -237,8 +237,9 @@ impl Session<'_, '_> {
         let mut code = 0;
         let text = match (body["leader"].as_u64(), body["within_ms"].as_u64()) {
             (Some(next), _) => {
-                let took = body["took_ms"].as_f64().unwrap_or_default();
-                let rest = format!("node {next} leads, with token {}, after {took:.1} ms", body["token"]);
+                let took = suffrage_core::Span::from_units(body["took_ms"].as_f64().unwrap_or_default());
+                let took = took.format_duration();
+                let rest = format!("node {next} leads, with token {}, after {took}", body["token"]);
                 if let Some(to) = request["to"].as_u64().filter(|to| *to != next) {
                     code = 1;
                     format!("{name} is handed over, but node {to} did not take it: {rest}")

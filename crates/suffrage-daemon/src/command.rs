@@ -1,7 +1,7 @@
 //! The command line as a whole.
 
 use clap::{ArgMatches, Command};
-use suffrage_cli::{Console, Error, accept_hyphen_values, validate};
+use suffrage_cli::{Console, Error, accept_hyphen_values, completions, validate};
 
 use crate::{client, demo, demo_node, keygen, lab, node, run};
 
@@ -31,6 +31,13 @@ Exit codes:
   3  the queried node cannot be reached
   `suffrage run` exits with the code of its command";
 
+const COMPLETIONS: &str = "Examples:
+  source <(suffrage completions bash)
+      in ~/.bashrc
+  suffrage completions zsh > ~/.zfunc/_suffrage
+      in a folder of fpath
+  suffrage completions fish > ~/.config/fish/completions/suffrage.fish";
+
 /// The command line: parser and help.
 pub(crate) fn command() -> Command {
     Command::new("suffrage")
@@ -49,6 +56,7 @@ pub(crate) fn command() -> Command {
             keygen::command(),
             validate::command(),
             lab::command(),
+            completions::command(COMPLETIONS),
             run::guard_command(),
             demo_node::command(),
         ])
@@ -61,6 +69,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("keygen", matches)) => keygen::execute(matches, console).map(|()| 0),
         Some(("demo-node", matches)) => demo_node::execute(matches),
+        Some(("completions", matches)) => completions::execute(matches, console, command()),
         Some(("lab", matches)) => lab::execute(matches),
         Some(("run", matches)) => run::execute(matches, console),
         Some((suffrage_node::supervise::ENTRY, matches)) => Ok(run::guard(matches)),
@@ -120,7 +129,7 @@ mod tests {
             let before = line[..*place].trim_end();
             before.is_empty() || before.ends_with("--") || before.ends_with("=A") || before.ends_with("=B")
         })?;
-        let ends = [" 2>", " &", ";", " |"].iter().filter_map(|end| line[place..].find(end));
+        let ends = [" 2>", " >", " &", ";", " |"].iter().filter_map(|end| line[place..].find(end));
         Some(&line[place..place + ends.min().unwrap_or(line.len() - place)])
     }
 }

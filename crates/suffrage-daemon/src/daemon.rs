@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use suffrage_core::Span;
 use suffrage_lease::Saved;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -45,7 +46,7 @@ use suffrage_net::seal::Boot;
 use suffrage_net::transport::udp::{Socket, Udp};
 use suffrage_net::transport::{self, Sealed};
 use suffrage_node::Error;
-use suffrage_node::clock::BootClock;
+use suffrage_node::clock::{BootClock, Clock};
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
 use suffrage_node::resolver::{self, Resolver};
@@ -222,8 +223,8 @@ impl Daemon {
     pub async fn stop(self) {
         if self.http.is_some() {
             // No lease is longer. A suspended node does not end the leases itself.
-            let longest = Duration::from_nanos(self.node.settings().longest_ttl.as_nanos());
-            _ = tokio::time::timeout(longest, self.node.stop_sessions()).await;
+            let longest = self.node.settings().longest_ttl;
+            wait_at_most(&BootClock, longest, self.node.stop_sessions()).await;
         }
         self.node.stop().await;
         if let Some(http) = self.http {
@@ -482,10 +483,36 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// Waits for an event, but not longer than this time by the clock of the leases. A timer of tokio may be early by that
+/// clock, because time daemons slew its own: a client could still rely on its lease.
+async fn wait_at_most<T>(clock: &impl Clock, longest: Span, event: impl Future<Output = T>) {
+    tokio::select! {
+        _ = event => {}
+        () = clock.sleep_until(clock.now() + longest) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use suffrage_node::clock::ManualClock;
     use suffrage_node::lease::JoinError;
+
+    /// The timers of tokio are far ahead of the clock of the leases.
+    #[tokio::test(start_paused = true)]
+    async fn a_stopping_node_waits_for_clients_by_the_clock_of_the_leases() {
+        let (clock, longest) = (ManualClock::new(), Span::from_millis(10_000));
+        let waits = tokio::spawn({
+            let clock = clock.clone();
+            async move { wait_at_most(&clock, longest, std::future::pending::<()>()).await }
+        });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        clock.advance(longest - Span::from_nanos(1));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!waits.is_finished());
+        clock.advance(Span::from_nanos(1));
+        waits.await.unwrap();
+    }
 
     /// An error other than a stop must not end the polls: the node would never be ready again.
     #[tokio::test]

@@ -138,12 +138,17 @@ pub(crate) fn check(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u
     let http = config.http.map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let (id, votes) = (config.id, config.votes());
     if matches.get_flag("json") {
-        let body = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });
+        let drift = config.drift.to_string();
+        let body = json!({ "id": id.0, "votes": votes, "voters": voters, "drift": drift, "http": http });
         writeln!(console.out, "{body}")?;
     } else {
         let votes = if votes { "votes" } else { "does not vote" };
         let voters = voters.join(", ");
-        writeln!(console.out, "valid: node {id} {votes}; voters {voters}; HTTP {http}")?;
+        writeln!(
+            console.out,
+            "valid: node {id} {votes}; voters {voters}; drift {}; HTTP {http}",
+            config.drift
+        )?;
     }
     Ok(0)
 }

@@ -9,7 +9,7 @@ use suffrage_check::{
     SHORT_LEASES, Verdict, check,
 };
 use suffrage_core::Visitor;
-use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
+use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony, parameters};
 
 use crate::parallel::Stopwatch;
 use crate::{args, options};
@@ -166,9 +166,9 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
         flag("tick", "TIME")
             .value_parser(|text: &str| text.parse::<Span>())
             .help("The length of a tick in time units; the delay bound is one time unit [default: 5, or 1 with --synchronous]"),
-        flag("drift", "FRACTION")
+        flag("drift", "DRIFT")
             .value_parser(args::drift)
-            .help("The real drift of clocks, as a fraction [default: the drift bound of the algorithm]"),
+            .help("The real drift of clocks, like 1% or 100ppm [default: the drift bound of the algorithm]"),
         flag("rates", "opposed|all")
             .value_parser(rates)
             .help("Which clocks run fast and which slow: the clock of the last process against all others, in both directions, or every combination [default: opposed]"),
@@ -335,14 +335,13 @@ impl Search<'_> {
             });
         };
         let allowed = A::PARAMETERS.iter().find(|parameter| parameter.name == "drift-bound");
-        let allowed =
-            allowed.and_then(|parameter| (parameter.show)(options).strip_suffix('%')?.parse::<f64>().ok());
+        let allowed = allowed.and_then(|parameter| parameters::drift(&(parameter.show)(options)).ok());
         let real = self.matches.get_one::<f64>("drift").copied();
         if *synchronous && real.is_some_and(|drift| drift > 0.0) {
             return Err(Error::flag("drift", "clocks do not drift with --synchronous; leave it out"));
         }
         if !*synchronous {
-            *drift = (real.unwrap_or(allowed.unwrap_or(0.0) / 100.0) * 1e6).round() as u32;
+            *drift = (real.or(allowed).unwrap_or(0.0) * 1e6).round() as u32;
         }
         *tick = self.matches.get_one("tick").copied().unwrap_or(*tick);
         *ticks = self.matches.get_one("ticks").copied().unwrap_or(*ticks);

@@ -1,7 +1,7 @@
 //! The command line of the program.
 
 use clap::{ArgMatches, Command};
-use suffrage_cli::{Console, Error};
+use suffrage_cli::{Console, Error, completions};
 
 use crate::{
     algorithms, check, compare, demo, member, plan, reproduce, simulate, simulate_detector,
@@ -38,6 +38,13 @@ Exit codes:
      reaches its target; or output could not be written
   2  the command line is wrong; standard error says why";
 
+const COMPLETIONS: &str = "Examples:
+  source <(suffrage-lab completions bash)
+      in ~/.bashrc
+  suffrage-lab completions zsh > ~/.zfunc/_suffrage-lab
+      in a folder of fpath
+  suffrage-lab completions fish > ~/.config/fish/completions/suffrage-lab.fish";
+
 /// The parser of the command line, with its help texts.
 pub(crate) fn command() -> Command {
     Command::new("suffrage-lab")
@@ -48,7 +55,6 @@ pub(crate) fn command() -> Command {
         .max_term_width(100)
         .arg_required_else_help(true)
         .subcommand_required(true)
-        .disable_help_subcommand(true)
         .subcommands([
             algorithms::command(),
             simulate::command(),
@@ -62,6 +68,7 @@ pub(crate) fn command() -> Command {
             plan::command(),
             demo::command(),
             member::command(),
+            completions::command(COMPLETIONS),
         ])
 }
 
@@ -79,6 +86,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         Some(("validate", matches)) => validate::execute(matches, console),
+        Some(("completions", matches)) => completions::execute(matches, console, command()),
         Some(("member", matches)) => member::execute(matches),
         _ => unreachable!("clap demands one of the subcommands"),
     }

@@ -304,7 +304,7 @@ impl EventPrinter {
         }
     }
 
-    /// Prints an event: as JSON with the time of CLOCK_BOOTTIME, which members on one machine share, or as text.
+    /// Prints an event: as JSON with the time of the machine's clock, which members on one machine share, or as text.
     fn print(&self, at: Time, event: &str, fields: Value) -> Result<(), Error> {
         let text = if self.json {
             let mut object = json!({ "at": at.as_nanos(), "node": self.me.0, "event": event });

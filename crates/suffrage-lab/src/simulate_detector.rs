@@ -51,7 +51,7 @@ struct Arguments {
     loss: f64,
     #[arg(long, help = help("duplicate"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     duplicate: f64,
-    #[arg(long, help = help("drift"), value_name = "FRACTION", default_value = "0", value_parser = drift)]
+    #[arg(long, help = help("drift"), value_name = "DRIFT", default_value = "0%", value_parser = drift)]
     drift: f64,
     /// The time before anything is counted
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]

@@ -83,8 +83,8 @@ fn flags(command: Command) -> Command {
                 .value_parser(args::jobs)
                 .help("The number of parallel runs; results do not depend on it [default: one per core]"),
         )
-        .arg(Arg::new("drift").long("drift").value_name("FRACTION").value_parser(args::drift).help(
-            "The greatest clock drift for algorithms with leases [default: the drift bound of the algorithm]",
+        .arg(Arg::new("drift").long("drift").value_name("DRIFT").value_parser(args::drift).help(
+            "The greatest clock drift for algorithms with leases, like 30% [default: the drift bound of the algorithm]",
         ))
         .arg(flag("expect-violation", "Exits with 0 if a promise is broken, and with 1 if none is"))
         .arg(flag("json", "Prints the result as JSON"))

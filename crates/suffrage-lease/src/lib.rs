@@ -5,7 +5,7 @@
 //!
 //! Model: messages may be lost, duplicated, delayed and reordered. Processes crash and recover with their disks, or
 //! pause for any time. Clocks need not show the same time, but their rates differ from true time by no more than a
-//! bound, and they advance while a machine is suspended (CLOCK_BOOTTIME). Safety depends on disks and clock rates only.
+//! bound, and they advance while a machine is suspended. Safety depends on disks and clock rates only.
 //!
 //! There are two roles, and a node may have both: *voters* grant leases, *candidates* ask for them. Elections are named
 //! and independent. One [`Voter`] serves very many elections, a [`Candidate`] takes part in one. An [`Engine`] is a

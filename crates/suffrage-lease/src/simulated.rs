@@ -301,8 +301,8 @@ impl Algorithm for QuorumLease {
         },
         Parameter {
             name: "drift-bound",
-            value: "PERCENT",
-            help: "How much clocks run fast or slow at most: a leader takes its lease for that much shorter",
+            value: "DRIFT",
+            help: "How much clocks run fast or slow at most, like 1% or 100ppm: a leader takes its lease for that much shorter",
             set: |options, text| text.parse().map(|drift| options.drift = drift),
             show: |options| options.drift.to_string(),
         },

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use suffrage_core::Span;
+use suffrage_core::{Span, parameters};
 
 /// Timings, each by the clock of the process that measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,14 +91,14 @@ impl fmt::Display for Drift {
     }
 }
 
+/// Parses a drift with its unit, like `1%` or `100ppm`.
 impl std::str::FromStr for Drift {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Drift, String> {
-        let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
-        let drift = percent.ok().filter(|percent| (0.0..50.0).contains(percent));
-        let drift = drift.and_then(|percent| Drift::millionths((percent * 10_000.0).round() as u32));
-        drift.ok_or_else(|| format!("`{text}` is not a drift: give a percentage from 0% to below 50%"))
+        // Rounded up: a bound that is not zero must not become zero.
+        let millionths = parameters::drift_millionths(text)?.ceil();
+        Drift::millionths(millionths as u32).ok_or_else(|| format!("`{text}` is not a drift below 50%"))
     }
 }
 

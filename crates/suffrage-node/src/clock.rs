@@ -1,5 +1,8 @@
 //! Clocks of nodes.
 
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+mod unslewed;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -17,30 +20,77 @@ pub trait Clock: Clone + Send + Sync + 'static {
     fn sleep_until(&self, time: Time) -> impl Future<Output = ()> + Send;
 }
 
-/// The clock of the machine since its boot, including suspend (CLOCK_BOOTTIME). It is never set. Leases are measured by
-/// it.
+/// The clock of the machine: it is never set, time daemons do not slew it, and it goes on while the machine is suspended.
+/// Leases are measured by it. `clock/unslewed.rs` says how it is read.
 ///
-/// Other systems than Linux have only the monotonic clock, which stops during suspend: leases are safe there only on
-/// machines that do not suspend.
+/// The clock starts at an arbitrary time, and all processes on the machine share it.
+///
+/// Other systems than Linux have only the monotonic clock, which may stop during suspend and may be slewed: leases are
+/// safe there only on machines that do not suspend, and within the drift bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BootClock;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const CLOCK: ClockId = ClockId::Boottime;
+mod machine {
+    use super::*;
+
+    /// The clocks of this machine.
+    struct Machine;
+
+    impl unslewed::Readings for Machine {
+        fn boottime(&self) -> i64 {
+            read(ClockId::Boottime)
+        }
+
+        fn monotonic(&self) -> i64 {
+            read(ClockId::Monotonic)
+        }
+
+        fn raw(&self) -> i64 {
+            read(ClockId::MonotonicRaw)
+        }
+    }
+
+    static CLOCK: unslewed::UnslewedClock<Machine> = unslewed::UnslewedClock::new(Machine);
+
+    pub(super) fn now() -> Time {
+        CLOCK.now()
+    }
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const CLOCK: ClockId = ClockId::Monotonic;
+mod machine {
+    use super::*;
 
-/// Tokio timers stop during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
-const RECHECK: Duration = Duration::from_millis(500);
+    pub(super) fn now() -> Time {
+        Time::from_nanos(read(ClockId::Monotonic).cast_unsigned())
+    }
+}
 
-fn read(clock: ClockId) -> Time {
+fn read(clock: ClockId) -> i64 {
     let shown = clock_gettime(clock);
-    Time::from_nanos(shown.tv_sec as u64 * 1_000_000_000 + shown.tv_nsec as u64)
+    shown.tv_sec * 1_000_000_000 + shown.tv_nsec
+}
+
+/// Timers of the system stop during suspend, the clock of a node does not: the clock is read again at least this often.
+const RECHECK: Span = Span::from_millis(500);
+/// A timer that is so short may be late by the slewing.
+const SHORT: Span = Span::from_millis(8);
+
+/// How long to sleep by a timer of the system if so much time is left by the clock of a node. The clock is read again
+/// after the sleep.
+///
+/// Timers follow CLOCK_MONOTONIC, which time daemons slew by up to 10%. A sleep that ends too early is followed by
+/// another. So that no sleep ends too late, all but the last few milliseconds are slept for seven eighths: even with a
+/// slewing of 10% the rest is left then.
+pub(crate) fn nap(left: Span) -> Duration {
+    let nap = if left <= SHORT { left } else { Span::from_nanos(left.as_nanos() / 8 * 7) };
+    Duration::from_nanos(nap.min(RECHECK).as_nanos())
 }
 
 impl Clock for BootClock {
     fn now(&self) -> Time {
-        read(CLOCK)
+        machine::now()
     }
 
     async fn sleep_until(&self, time: Time) {
@@ -49,7 +99,7 @@ impl Clock for BootClock {
             if left.is_zero() {
                 return;
             }
-            sleep(RECHECK.min(Duration::from_nanos(left.as_nanos()))).await;
+            sleep(nap(left)).await;
         }
     }
 }
@@ -137,13 +187,52 @@ mod tests {
         clock.sleep_until(start).await;
     }
 
+    /// The readings of this machine add up. The tests of [`unslewed`] have simulated readings.
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_boot_clock_includes_suspend() {
-        let awake = read(ClockId::Monotonic);
-        let before = read(ClockId::Boottime);
-        let shown = BootClock.now();
-        assert!(awake <= before && before <= shown && shown <= read(ClockId::Boottime));
+    fn the_boot_clock_is_the_raw_clock_and_the_suspended_time() {
+        // The suspended time is at least the first difference, and at most the second.
+        let (boottime, monotonic) = (read(ClockId::Boottime), read(ClockId::Monotonic));
+        let raw = read(ClockId::MonotonicRaw);
+        let shown = BootClock.now().as_nanos() as i64 - unslewed::EPOCH;
+        let latest = read(ClockId::MonotonicRaw) - read(ClockId::Monotonic) + read(ClockId::Boottime);
+        let earliest = raw + boottime - monotonic - 1_000_000;
+        assert!(earliest <= shown && shown <= latest, "{earliest} {shown} {latest}");
+    }
+
+    #[test]
+    fn the_boot_clock_does_not_go_back_between_threads() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let compare = || {
+            for _ in 0..100_000 {
+                let before = LAST.load(Ordering::Acquire);
+                let now = BootClock.now().as_nanos();
+                assert!(before <= now, "{before} and then {now}");
+                LAST.fetch_max(now, Ordering::AcqRel);
+            }
+        };
+        let others: Vec<_> = (0..3).map(|_| std::thread::spawn(compare)).collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    }
+
+    /// A timer of a slewed clock: a sleep never ends late by more than a millisecond, and there are few of them.
+    #[test]
+    fn naps_reach_a_time_by_a_slewed_clock() {
+        for (slew, left) in [-0.1, -0.08, 0.0, 0.08, 0.1]
+            .into_iter()
+            .flat_map(|slew| [1, 20, 499, 1_000, 60_000].map(|left| (slew, left)))
+        {
+            let (end, mut now, mut naps) = (Span::from_millis(left), Span::ZERO, 0);
+            while now < end {
+                let nap = Span::from_nanos(nap(end - now).as_nanos() as u64);
+                assert!(nap <= RECHECK && nap > Span::ZERO);
+                now += nap.scale(1.0 / (1.0 + slew)).max(Span::from_nanos(1));
+                naps += 1;
+            }
+            assert!(now <= end + Span::from_millis(1), "slew {slew}: {now} instead of {end}");
+            assert!(naps <= left / 440 + 12, "slew {slew}: {naps} naps for {end}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The program holds a [`GuardHandle`]. Behind it runs a *guard*: the same executable, started again in a session of
-//! its own. The guard starts the command and knows its deadline by CLOCK_BOOTTIME, which includes suspend. If the
-//! deadline is not extended in time, the guard stops the command: the stop signal to the process group, and after
-//! the grace SIGKILL to every process that is left.
+//! its own. The guard starts the command and knows its deadline by [`BootClock`](crate::clock::BootClock), which
+//! includes suspend. If the deadline is not extended in time, the guard stops the command: the stop signal to the
+//! process group, and after the grace SIGKILL to every process that is left.
 //!
 //! What that covers (on Linux):
 //!

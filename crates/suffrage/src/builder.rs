@@ -127,7 +127,7 @@ pub struct NodeBuilder {
     keyring: Option<Keyring>,
     storage: StorageConfig,
     delay: Option<Duration>,
-    drift: Option<f64>,
+    drift: Option<u32>,
     longest_ttl: Option<Duration>,
     default_ttl: Option<Duration>,
     datagram: Option<usize>,
@@ -183,7 +183,7 @@ impl NodeBuilder {
             .key(Keyring::from_wire(keyring.map_err(Error::from_node)?))
             .voters(config.voters.iter().map(|voter| voter.id))
             .delay(duration(config.delay))
-            .drift(config.drift.fraction())
+            .drift_ppm(config.drift.as_millionths())
             .longest_ttl(duration(config.longest_ttl))
             .default_ttl(duration(config.ttl));
         builder.listen = config.listen;
@@ -267,10 +267,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets the greatest drift of clocks, as a fraction. Must be the same at all nodes, and true: otherwise two leaders
-    /// are possible. Default: 0.01.
-    pub fn drift(mut self, fraction: f64) -> NodeBuilder {
-        self.drift = Some(fraction);
+    /// Sets the greatest drift of clocks in parts per million: 10,000 is 1%. Must be the same at all nodes, and true:
+    /// otherwise two leaders are possible. Default: 10,000.
+    pub fn drift_ppm(mut self, millionths: u32) -> NodeBuilder {
+        self.drift = Some(millionths);
         self
     }
 
@@ -302,8 +302,9 @@ impl NodeBuilder {
         if let Some(delay) = self.delay {
             settings.delay = span(delay);
         }
-        if let Some(fraction) = self.drift {
-            settings.drift = drift(fraction).ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
+        if let Some(millionths) = self.drift {
+            settings.drift =
+                Drift::millionths(millionths).ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
         }
         if let Some(ttl) = self.longest_ttl {
             settings.longest_ttl = span(ttl);
@@ -407,27 +408,16 @@ pub(crate) fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The drift of this fraction, rounded up to a millionth. None for a negative number and for NaN, which must not become
-/// a drift of 0, and for a drift that is too large.
-fn drift(fraction: f64) -> Option<Drift> {
-    // The subtraction keeps a fraction that is a whole number of millionths as it is, in spite of rounding.
-    let millionths = (fraction * 1e6 - 1e-6).ceil();
-    if fraction >= 0.0 { Drift::millionths(millionths as u32) } else { None }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_drift_is_rounded_up_and_never_taken_for_none() {
-        for millionths in 0..200_000 {
-            let exact = Drift::millionths(millionths).unwrap();
-            assert_eq!(drift(exact.fraction()), Some(exact));
-        }
-        assert_eq!(drift(0.000_000_1), Drift::millionths(1));
-        for fraction in [-0.01, f64::NAN, f64::INFINITY, 0.5] {
-            assert_eq!(drift(fraction), None, "{fraction}");
+    fn a_drift_is_in_parts_per_million() {
+        let settings = |ppm| NodeBuilder::new(NodeId(1)).drift_ppm(ppm).settings();
+        assert_eq!(settings(10_000).unwrap().drift, "1%".parse().unwrap());
+        for ppm in [200_001, 500_000, u32::MAX] {
+            assert!(settings(ppm).unwrap_err().to_string().contains("a drift above 20%"), "{ppm}");
         }
     }
 }

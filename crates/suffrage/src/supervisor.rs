@@ -192,7 +192,8 @@ impl Supervisor {
         let step = Duration::from_millis(10);
         let enough =
             (1..=200_000u32).map(|steps| self.ttl + step * steps).find(|ttl| margin <= longest(*ttl));
-        let enough = enough.map_or(String::new(), |ttl| format!(", or a ttl of at least {ttl:?}"));
+        let show = |duration: Duration| span(duration).format_duration();
+        let enough = enough.map_or(String::new(), |ttl| format!(", or a ttl of at least {}", show(ttl)));
         let (hooks, times) = match self.on_loss {
             Some(_) => (", each twice because of the command on loss,", 2),
             None => ("", 1),
@@ -203,9 +204,13 @@ impl Supervisor {
             millis => format!("set a grace of at most {millis}ms"),
         };
         Err(format!(
-            "a grace of {:?} and a kill time of {:?}{hooks} take {margin:?}, but after a lost renewal and its retry a \
-             lease of {:?} has only {most:?} left: the command would outlive the lease; {grace}{enough}",
-            self.grace, self.kill, self.ttl
+            "a grace of {} and a kill time of {}{hooks} take {}, but after a lost renewal and its retry a lease of {} \
+             has only {} left: the command would outlive the lease; {grace}{enough}",
+            show(self.grace),
+            show(self.kill),
+            show(margin),
+            show(self.ttl),
+            show(most)
         ))
     }
 

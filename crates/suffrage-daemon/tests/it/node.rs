@@ -214,7 +214,7 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
         let told = waits.join().unwrap();
         let sentence = format!("x is handed over: node 2 leads, with token {token}, after ");
         assert!(
-            told.code == 0 && told.out.starts_with(&sentence) && told.out.ends_with(" ms\n"),
+            told.code == 0 && told.out.starts_with(&sentence) && told.out.ends_with("s\n"),
             "{}",
             told.out
         );
@@ -317,6 +317,32 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
     assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
 }
 
+/// Bash itself completes with the script.
+#[test]
+fn bash_completes_commands_and_flags() {
+    let script = run("suffrage completions bash");
+    assert_eq!((script.code, script.err.as_str()), (0, ""));
+    let complete = |words: &str| {
+        let count = words.split(' ').count();
+        let (last, before) = (words.rsplit(' ').next().unwrap(), words.rsplit(' ').nth(1).unwrap());
+        let call = format!(
+            "{}\nCOMP_WORDS=({words}) COMP_CWORD={}\n_suffrage suffrage '{last}' {before}\necho \"${{COMPREPLY[@]}}\"",
+            script.out,
+            count - 1
+        );
+        let ran = std::process::Command::new("bash").args(["--norc", "-c", &call]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_string()
+    };
+    assert_eq!(complete("suffrage tra"), "transfer");
+    assert_eq!(complete("suffrage transfer --t"), "--token-file --to");
+    // Hidden commands are for the program itself.
+    assert_eq!(complete("suffrage run"), "run");
+    let unknown = run("suffrage completions tcsh");
+    assert!(unknown.code == 2 && unknown.err.contains("`tcsh` is none of bash, elvish,"), "{}", unknown.err);
+    assert_eq!(run("suffrage completions").code, 2);
+}
+
 /// On Linux, a connection to 0.0.0.0 reaches this machine, although the address is not loopback.
 #[test]
 fn a_token_is_not_sent_unencrypted_without_plain() {
@@ -368,11 +394,17 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     let open = run(&format!("suffrage config check --config {path}"));
     let reason = format!("{path}:5: http: 0.0.0.0:7480 accepts requests of other machines");
     assert!(open.code == 2 && open.err.contains(&reason), "{}", open.err);
+    for drift in ["0.01", "\"0.01\""] {
+        fs::write(&file, format!("{good}drift = {drift}\n")).unwrap();
+        let unclear = run(&format!("suffrage config check --config {path}"));
+        let reason = format!("{path}:5: drift: `0.01` has no unit: write 1% for the fraction 0.01, or 0.01%");
+        assert!(unclear.code == 2 && unclear.err.contains(&reason), "{}", unclear.err);
+    }
     fs::write(&file, good).unwrap();
     let fine = run(&format!("suffrage config check --config {path}"));
     assert_eq!(
         (fine.code, fine.out.as_str()),
-        (0, "valid: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
+        (0, "valid: node 1 votes; voters 1, 2, 3; drift 1%; HTTP http://127.0.0.1:7480\n")
     );
     assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
     let stateless = run(&format!("suffrage node --config {path}"));

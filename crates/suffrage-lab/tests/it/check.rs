@@ -74,11 +74,13 @@ fn the_voters_change_during_a_search() {
 #[test]
 fn invalid_flags_are_named() {
     for (flags, part) in [
-        ("dictatorship", "there is no algorithm `dictatorship`"),
+        ("dictatorship", "`suffrage-lab check` does not explore an algorithm `dictatorship`"),
+        ("suppress", "an algorithm `suppress`; `suffrage-lab check --help` lists those that it does"),
+        ("bullly", "an algorithm `bullly`; did you mean `bully`?"),
         ("bully --nodes 10", "--nodes: `10` is not a number of processes from 1 to 9"),
         ("bully --candidates 4", "--candidates: there are only 3 processes"),
         ("bully --ticks 3", "--ticks: applies only with true time; add --synchronous"),
-        ("bully --synchronous --drift 0.1", "--drift"),
+        ("bully --synchronous --drift 10%", "--drift"),
         ("bully --synchronous --tick 0", "--tick"),
         ("bully --start-state late", "--start-state"),
         ("quorum-lease --rates some", "--rates"),

@@ -62,7 +62,8 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--loss -0.1", "--loss"),
     ("--loss nan", "--loss"),
     ("--duplicate 2", "--duplicate"),
-    ("--drift 1", "--drift"),
+    ("--drift 91%", "--drift"),
+    ("--drift 0.01", "write 1% for the fraction 0.01, or 0.01%"),
     ("--detector ideal", "--detector"),
     ("--detector parametric:1,2", "--detector"),
     ("--detector heartbeat:1", "--detector: `1` lacks a value; the form is heartbeat:PERIOD,TIMEOUT"),
@@ -141,7 +142,7 @@ fn invalid_measurements_are_refused() {
 #[test]
 fn measurements_of_detectors_do_not_depend_on_jobs() {
     let line =
-        "suffrage-lab simulate-detector heartbeat:1,2.5 phi:4 gossip:1,9 --loss 0.1 --runs 30 --drift 0.01";
+        "suffrage-lab simulate-detector heartbeat:1,2.5 phi:4 gossip:1,9 --loss 0.1 --runs 30 --drift 1%";
     let result = json(&format!("{line} --jobs 1"));
     assert_eq!(result, json(&format!("{line} --jobs 3")));
     let [heartbeat, phi, gossip] = result.as_array().unwrap().as_slice() else { panic!("{result}") };
@@ -523,6 +524,13 @@ fn the_examples_in_help_texts_run() {
             assert!(!out.contains("BROKEN"), "{example}\n{out}");
         }
     }
+}
+
+#[test]
+fn help_and_completions_are_commands() {
+    assert!(succeed("suffrage-lab help simulate-detector").contains("Usage: suffrage-lab simulate-detector"));
+    let script = succeed("suffrage-lab completions fish");
+    assert!(script.contains("complete -c suffrage-lab") && script.contains("simulate-detector"), "{script}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn the_worst_cases_of_valid_timings_are_printed() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert_eq!(succeed("suffrage-lab validate"), text, "the example is the default");
-    assert_eq!(succeed(&EXAMPLE.replace("1%", "0.01")), text);
+    assert_eq!(succeed(&EXAMPLE.replace("1%", "10000ppm")), text);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn invalid_flags_exit_with_2() {
         ("--ttl 25h", "--ttl: `25h` is more than a day"),
         ("--renew=-1s", "--renew: `-1s` is not a time"),
         ("--rtt 0s", "--rtt: is zero; set it above zero"),
-        ("--drift 1", "--drift: `1` is not a share"),
+        ("--drift 1", "--drift: `1` has no unit: write 100% for the fraction 1, or 1%"),
         ("--drift 50%", "--drift"),
         ("--voters 0", "--voters"),
         ("--voters 65", "--voters"),

@@ -106,9 +106,9 @@ pub const KEYS: &[Key] = &[
     ),
     Key::new(
         "drift",
-        "PERCENT",
-        "the greatest drift of clocks, the same on all nodes; two leaders are possible if a clock \
-         drifts more [default: 1%]",
+        "DRIFT",
+        "the greatest drift of clocks, like 1% or 100ppm, the same on all nodes; two leaders are possible if \
+         a clock drifts more [default: 1%]",
         |config, text| {
             config.drift = text.parse()?;
             Ok(())

@@ -57,7 +57,7 @@ fn all_problems_are_reported_at_once_with_their_lines() {
          suffrage.toml:6: http: `nowhere` is not an address with a port, like 127.0.0.1:7400\n\
          suffrage.toml:7: lease: is not a key; did you mean keys?\n\
          SUFFRAGE_LOG: log: `loud` is not error, warn, info or debug\n\
-         --drift: `60%` is not a drift: give a percentage from 0% to below 50%"
+         --drift: `60%` is not a drift below 50%"
     );
     let broken = read("id = 1\nvoters = [\n", &[], &[]).unwrap_err();
     assert!(broken.starts_with("suffrage.toml:"), "{broken}");

@@ -2,18 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use suffrage_core::Time;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, nap};
 
 /// The clock of a node.
 #[derive(Clone)]
 pub struct NodeClock(Arc<dyn Fn() -> Time + Send + Sync>);
-
-/// Tokio timers stop during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
-const RECHECK: Duration = Duration::from_millis(500);
 
 impl NodeClock {
     pub(super) fn new(clock: impl Clock) -> NodeClock {
@@ -32,7 +28,7 @@ impl NodeClock {
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(RECHECK.min(Duration::from_nanos(left.as_nanos()))).await;
+            tokio::time::sleep(nap(left)).await;
         }
     }
 }

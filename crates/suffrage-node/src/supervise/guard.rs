@@ -4,7 +4,7 @@
 //! standard input:
 //!
 //! ```text
-//!   lease STOP KILL   new deadlines, in nanoseconds of CLOCK_BOOTTIME
+//!   lease STOP KILL   new deadlines, in nanoseconds of BootClock
 //!   signal N          send this signal to the process group of the command
 //!   stop N            stop the command now, with this signal and the grace
 //!   ◀ started PID
@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -25,12 +24,10 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 use suffrage_core::{Span, Time};
 
 use super::{ENTRY, tree};
-use crate::clock::{BootClock, Clock};
+use crate::clock::{BootClock, Clock, nap};
 
 /// The interval of checks while processes end.
 const SWEEP: Span = Span::from_millis(1);
-/// The timeout of poll stops during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
-const RECHECK: Span = Span::from_millis(500);
 /// The exit codes of shells for a command that cannot be run and for one that is not found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -217,13 +214,13 @@ impl Guard {
     fn wait(&self) -> io::Result<()> {
         let now = BootClock.now();
         let next = match self.phase {
-            Phase::Running => self.stop_at.since(now).min(RECHECK),
+            Phase::Running => self.stop_at.since(now),
             // The command has ended; its descendants have no descriptor to wait for.
             Phase::Stopping(until) if self.status.is_some() => until.since(now).min(SWEEP),
             Phase::Stopping(until) => until.since(now).min(SWEEP * 10),
             Phase::Killing => SWEEP,
         };
-        let next = Duration::from_nanos(next.as_nanos());
+        let next = nap(next);
         let timeout = Timespec { tv_sec: next.as_secs() as i64, tv_nsec: next.subsec_nanos().into() };
         let mut fds = Vec::with_capacity(2);
         if self.connected {

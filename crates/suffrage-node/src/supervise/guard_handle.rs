@@ -32,7 +32,7 @@ pub struct Spec {
     pub adopt_orphans: bool,
 }
 
-/// The deadlines of a command, by CLOCK_BOOTTIME.
+/// The deadlines of a command, by [`BootClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The time of the stop signal.

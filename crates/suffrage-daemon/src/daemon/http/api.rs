@@ -299,7 +299,9 @@ async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -
         let (id, token) = leader_and_token(leader);
         body["leader"] = json!(id);
         body["token"] = json!(token);
-        body["took_ms"] = json!(next.map(|belief| belief.since.since(began).as_nanos() as f64 / 1e6));
+        // With three decimals.
+        let took_ms = |belief: &Belief| (belief.since.since(began).as_units() * 1e3).round() / 1e3;
+        body["took_ms"] = json!(next.as_deref().map(took_ms));
         done |= leader.is_some();
     }
     let code = if done { StatusCode::OK } else { StatusCode::ACCEPTED };

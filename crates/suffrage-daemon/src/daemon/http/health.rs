@@ -126,9 +126,10 @@ async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
             return Ok(Some(lost.to_string()));
         }
         if !voter.silence_remaining.is_zero() {
-            let left = voter.silence_remaining.as_nanos().div_ceil(1_000_000);
+            let left = Span::from_millis(voter.silence_remaining.as_nanos().div_ceil(1_000_000) as u64);
+            let left = left.format_duration();
             return Ok(Some(format!(
-                "this voter has restarted and does not vote for another {left} ms: its old grants may be in use"
+                "this voter has restarted and does not vote for another {left}: its old grants may be in use"
             )));
         }
     }
@@ -287,7 +288,9 @@ pub(super) mod tests {
         let query = || Query(ElectionQuery { election: Some("x".to_string()) });
         let answers = [
             campaign().await,
-            api::renew(here(), name(), Ok(Json(json!({ "session": SessionId(1).to_string() })))).await.into_response(),
+            api::renew(here(), name(), Ok(Json(json!({ "session": SessionId(1).to_string() }))))
+                .await
+                .into_response(),
             api::election(here(), name()).await.into_response(),
             api::elections(here()).await.into_response(),
             api::history(here(), name()).await.into_response(),
@@ -306,10 +309,10 @@ pub(super) mod tests {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Used(Span::from_millis(3_000)), 1).await;
         let why = unready(&app).await.unwrap().unwrap();
-        assert!(why.contains("does not vote for another 3000 ms"), "{why}");
+        assert!(why.contains("does not vote for another 3s"), "{why}");
         clock.advance(Span::from_millis(3_000) - Span::from_nanos(1));
         let why = unready(&app).await.unwrap().unwrap();
-        assert!(why.contains("does not vote for another 1 ms"), "{why}");
+        assert!(why.contains("does not vote for another 1ms"), "{why}");
         assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
         clock.advance(Span::from_nanos(1));
         assert_eq!(readiness(State(app)).await.unwrap().status(), 200, "by itself");

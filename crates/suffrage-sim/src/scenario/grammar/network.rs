@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use suffrage_core::Span;
+use suffrage_core::{Span, parameters};
 
 use super::values::{self, set, show};
 use super::{Flag, FlagError, Section};
@@ -103,10 +103,10 @@ pub(super) const SECTION: Section = Section {
         },
         Flag {
             name: "drift",
-            value: "FRACTION",
-            help: "The greatest deviation of a clock's rate, as a fraction; 0.01 is one percent",
+            value: "DRIFT",
+            help: "The greatest deviation of a clock's rate, like 1% or 100ppm",
             parse_value: |spec, text| set(&mut spec.network.drift, values::drift(text)),
-            print_values: |spec| show([&spec.network.drift]),
+            print_values: |spec| vec![parameters::show_drift(spec.network.drift)],
             ..Flag::NEW
         },
         Flag {

@@ -105,7 +105,7 @@ fn every_flag_survives_a_scenario() {
         "--nodes 3 --initiator 1 --campaign 2@4,1@5 --resign 1@5 --transfer '1>2@5,1>3@5' --seed 0",
         "--nodes 3 --initiator 1 --command '2:health off in 2@4' --command 1:pin@5 --seed 0",
         "--nodes 3 --initiator 1 --latency uniform:0.5,2 --loss 0.5 --mcast-loss 0.1 --duplicate 0.1 --seed 0",
-        "--nodes 3 --initiator 1 --drift 0.01 --detector phi:8,2 --multicast bimodal:2,5 --seed 0",
+        "--nodes 3 --initiator 1 --drift '1%' --detector phi:8,2 --multicast bimodal:2,5 --seed 0",
         "--nodes 3 --initiator 1 --multicast ideal:0.9 --until 90 --limit 1000 --stable 5 --seed 18446744073709551615",
     ];
     for line in lines {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use suffrage_core::{Attribute, NodeId, Roster, Time, compact_ids};
+use suffrage_core::{Attribute, NodeId, Roster, Time, compact_ids, parameters};
 
 use super::FlagError;
 
@@ -120,11 +120,11 @@ pub fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses the fraction by which clocks run fast or slow.
+/// Parses the fraction by which clocks run fast or slow, with its unit.
 pub fn drift(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(drift) if (0.0..=0.9).contains(&drift) => Ok(drift),
-        _ => Err(format!("`{text}` is not a fraction from 0 to 0.9; 0.01 is one percent")),
+    match parameters::drift(text)? {
+        drift if drift <= 0.9 => Ok(drift),
+        _ => Err(format!("`{text}` is too great a drift; the greatest is 90%")),
     }
 }
 

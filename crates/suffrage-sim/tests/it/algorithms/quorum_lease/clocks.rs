@@ -69,7 +69,7 @@ fn jump(slot: usize, by: u64, back: bool) -> Outcome {
     scenario.run::<QuorumLease>(&Options { voters: 3, ..Options::default() })
 }
 
-/// CLOCK_BOOTTIME never jumps, so jumps are outside of the assumptions. A leader's clock that jumps forward only shortens
+/// A node's clock never jumps, so jumps are outside of the assumptions. A leader's clock that jumps forward only shortens
 /// its lease. But a majority of voters whose clocks jump forward forget their grants, and a leader whose clock jumps
 /// back takes its lease for longer than it is.
 #[test]
