@@ -9,7 +9,7 @@ use suffrage_check::{
     SHORT_LEASES, Verdict, check,
 };
 use suffrage_core::Visitor;
-use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony, parameters};
+use suffrage_core::{Algorithm, Electorate, Parameter, Roster, Span, Synchrony, parameters};
 
 use crate::parallel::Stopwatch;
 use crate::{args, options};
@@ -265,10 +265,16 @@ impl Search<'_> {
         if A::CONTRACT.synchrony == Synchrony::BoundedDrift {
             settings.extend(SHORT_LEASES.iter().map(|&(name, value)| (name, value.to_string())));
         }
-        settings.extend(A::PARAMETERS.iter().filter_map(|parameter| {
-            let text = self.matches.get_raw(parameter.name)?.next()?;
-            Some((parameter.name, text.to_str()?.to_string()))
-        }));
+        // `--candidates` bounds the world, and is not the parameter of the same name.
+        let own = flags(&Bounds::usual(&A::CONTRACT, None));
+        let is_own =
+            |parameter: &&Parameter<A::Options>| own.iter().any(|flag| flag.get_id() == parameter.name);
+        settings.extend(A::PARAMETERS.iter().filter(|parameter| !is_own(parameter)).filter_map(
+            |parameter| {
+                let text = self.matches.get_raw(parameter.name)?.next()?;
+                Some((parameter.name, text.to_str()?.to_string()))
+            },
+        ));
         let mut options = A::Options::default();
         for (name, value) in settings {
             A::set(&mut options, name, &value)?;

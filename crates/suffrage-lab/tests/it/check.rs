@@ -71,6 +71,16 @@ fn the_voters_change_during_a_search() {
     assert_eq!(report["bounds"]["commands"], serde_json::json!(["1:voters remove 1", "2:campaign"]));
 }
 
+/// `--candidates` says who campaigns in the world. The voter still stands: it leads before the search.
+#[test]
+fn the_number_of_candidates_is_not_the_option_of_the_algorithm() {
+    let out = succeed(
+        "suffrage-lab check lease --nodes 2 --voters 1 --start-state initial --resigns 0 --transfers 0 --candidates 1 --ticks 3 --before '1:voters adopt' --before '1:campaign' --before '1:voters add 2' --command '1:voters remove 1'",
+    );
+    assert!(out.contains("seen     some process leads, after 0 steps"), "{out}");
+    assert!(out.contains("seen     leadership passes from one process to another"), "{out}");
+}
+
 #[test]
 fn invalid_flags_are_named() {
     for (flags, part) in [
