@@ -17,6 +17,7 @@ mod http;
 mod log;
 mod notify;
 mod serve;
+mod suspension;
 mod tls;
 mod watches;
 
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use suffrage_lease::Saved;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -33,11 +35,13 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use self::credentials::Credentials;
-use self::http::App;
+use self::http::{App, CredentialsInUse};
 use self::serve::{Limits, serve};
+use self::suspension::Suspension;
 use self::tls::Tls;
 use self::watches::Watches;
 use suffrage_net::Keyring;
+use suffrage_net::seal::Boot;
 use suffrage_net::transport::udp::{Socket, Udp};
 use suffrage_net::transport::{self, Sealed};
 use suffrage_node::Error;
@@ -82,32 +86,33 @@ impl std::fmt::Debug for Http {
 impl Daemon {
     /// Starts a daemon in the current tokio runtime. A voter needs its saved state unless it is `new`: a voter without
     /// its state could vote twice.
+    ///
+    /// If the disk is full, this function waits for space, logs that, and answers HTTP requests as a node that cannot
+    /// save. A `new` node fails instead, and leaves nothing behind that prevents the next start.
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
         let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
         let credentials = Credentials::load(config)?;
         let own = own_address(config).await?;
         let peers = config.voters.iter().filter(|voter| voter.id != config.id);
         let resolver = Resolver::new(peers.map(|voter| (voter.id, voter.address.clone())).collect()).await;
-        let folder = match &config.data {
-            Some(path) if new => Some(DataFolder::create(path, config.id)),
-            Some(path) if config.votes() => Some(DataFolder::open(path, config.id)),
-            Some(path) => Some(DataFolder::open_or_create(path, config.id)),
-            None => None,
+        let mut suspension = None;
+        let (folder, boot) = loop {
+            match open_data(config, new) {
+                Ok(opened) => break opened.unzip(),
+                // An operator is present at the first start.
+                Err(error) if error.is_disk_full() && !new => {
+                    Suspension::retry(&mut suspension, config, &credentials, error.to_string()).await?;
+                }
+                Err(error) => return Err(config.at("data")(error)),
+            }
         };
-        let folder = folder.transpose().map_err(config.at("data"))?;
         let mut wire = transport::Config::new(config.id, keyring)?;
-        if let Some(folder) = &folder {
-            wire.boot = folder.boot()?;
-        }
+        wire.boot = boot.unwrap_or(wire.boot);
         let socket = bind(own, &resolver).await?;
         // The listener is bound before the node starts: a node that serves no HTTP must not campaign.
-        let listener = match config.http {
-            Some(address) => Some(
-                TcpListener::bind(address)
-                    .await
-                    .map_err(|source| Error::System { doing: format!("serve HTTP on {address}"), source })?,
-            ),
-            None => None,
+        let listener = match suspension {
+            Some(suspension) => suspension.end().await?,
+            None => listen(config).await?,
         };
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire)?);
         resolver.configure(&transport, transport.wire().local_address());
@@ -129,7 +134,15 @@ impl Daemon {
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
         let http = match listener {
-            Some(listener) => Some(Http::start(listener, &node, &transport, config, credentials)?),
+            Some(listener) => {
+                Http::warn_about(config, &credentials, &listener);
+                let (node, transport) = (node.clone(), Arc::clone(&transport));
+                let router = |credentials| {
+                    let watches = Watches::new(node.clone());
+                    http::router(App { node, transport, watches, ttl: config.ttl, credentials })
+                };
+                Some(Http::start(listener, credentials, router)?)
+            }
             None => None,
         };
         let config = config.clone();
@@ -209,12 +222,7 @@ impl Daemon {
         }
         self.node.stop().await;
         if let Some(http) = self.http {
-            // An error means that the server is gone.
-            _ = http.shut_down.send(true);
-            let abort = http.server.abort_handle();
-            if tokio::time::timeout(SHUTDOWN_TIMEOUT, http.server).await.is_err() {
-                abort.abort();
-            }
+            http.stop().await;
         }
     }
 
@@ -228,36 +236,44 @@ impl Daemon {
 }
 
 impl Http {
+    /// Serves this router.
     fn start(
         listener: TcpListener,
-        node: &Node,
-        transport: &Arc<Udp>,
-        config: &Config,
         credentials: Credentials,
+        router: impl FnOnce(CredentialsInUse) -> Router,
     ) -> Result<Http, Error> {
         let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
+        let encrypted = credentials.certificate.is_some();
+        let (credentials, in_use) = watch::channel(Arc::new(credentials));
+        let router = router(in_use.clone());
+        let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
+        let server = match encrypted {
+            true => tokio::spawn(serve(Tls::new(listener, in_use), router, limits, shutdown)),
+            false => tokio::spawn(serve(listener, router, limits, shutdown)),
+        };
+        Ok(Http { address, credentials, shut_down, server })
+    }
+
+    /// Logs what clients may reject, and what they send unencrypted.
+    fn warn_about(config: &Config, credentials: &Credentials, listener: &TcpListener) {
         if let Err(error) = credentials.check(config) {
             error!("clients will reject the certificate of this node: {error}");
         }
-        let encrypted = credentials.certificate.is_some();
-        if !encrypted && !address.ip().is_loopback() {
+        let local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        if credentials.certificate.is_none() && !local {
             warn!("HTTP is served without TLS because of http-plain: the token is sent unencrypted");
         }
-        let (credentials, in_use) = watch::channel(Arc::new(credentials));
-        let app = App {
-            node: node.clone(),
-            transport: Arc::clone(transport),
-            watches: Watches::new(node.clone()),
-            ttl: config.ttl,
-            credentials: in_use.clone(),
-        };
-        let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
-        let server = match encrypted {
-            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, shutdown)),
-            false => tokio::spawn(serve(listener, http::router(app), limits, shutdown)),
-        };
-        Ok(Http { address, credentials, shut_down, server })
+    }
+
+    /// Finishes the open requests, within a limit of time.
+    async fn stop(self) {
+        // An error means that the server is gone.
+        _ = self.shut_down.send(true);
+        let abort = self.server.abort_handle();
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.server).await.is_err() {
+            abort.abort();
+        }
     }
 
     /// Replaces the credentials.
@@ -279,6 +295,27 @@ pub fn check(config: &Config) -> Result<(), Error> {
 pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
     let made = config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone()));
     made.transpose().map_err(config.at("data"))
+}
+
+/// Opens the data folder, if there is one, and begins a boot in it. The boot must be saved before the first datagram.
+fn open_data(config: &Config, new: bool) -> Result<Option<(DataFolder, Boot)>, Error> {
+    let Some(path) = &config.data else { return Ok(None) };
+    let folder = if new {
+        DataFolder::create(path, config.id)?
+    } else if config.votes() {
+        DataFolder::open(path, config.id)?
+    } else {
+        DataFolder::open_or_create(path, config.id)?
+    };
+    let boot = folder.boot()?;
+    Ok(Some((folder, boot)))
+}
+
+/// Binds the address of HTTP, if there is one.
+async fn listen(config: &Config) -> Result<Option<TcpListener>, Error> {
+    let Some(address) = config.http else { return Ok(None) };
+    let failed = |source| Error::System { doing: format!("serve HTTP on {address}"), source };
+    TcpListener::bind(address).await.map(Some).map_err(failed)
 }
 
 /// The address to listen on: `listen`, or a voter's own address. None for any port.
@@ -390,7 +427,13 @@ pub fn run(config: &Config, new: bool) -> Result<(), Error> {
 async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
     // The handlers are installed first: no signal is missed, and none kills the process.
     let (mut signals, mut hang_up) = (Signals::new()?, listen_to(SignalKind::hangup())?);
-    let daemon = Daemon::start(config, new).await?;
+    let daemon = tokio::select! {
+        daemon = Daemon::start(config, new) => daemon?,
+        () = signals.stop() => {
+            info!("stopped before the node could start");
+            return Ok(());
+        }
+    };
     let scheme = if config.http_cert.is_some() { "https" } else { "http" };
     let http = daemon.http_address().map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let voters: Vec<String> = config.voters.iter().map(|voter| voter.id.to_string()).collect();

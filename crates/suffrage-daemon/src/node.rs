@@ -20,7 +20,10 @@ flags, from environment variables and from a file, in this order of precedence: 
 SIGTERM and SIGINT stop the node: it hands over first, and waits until clients that lead have resigned or their leases \
 have ended. A second signal stops it without waiting. SIGHUP reloads the keys, the HTTP token and the HTTP certificate, \
 so that they can be replaced without interruption. The node logs to standard error, and notifies systemd when it is \
-ready (Type=notify).";
+ready (Type=notify).
+
+If the disk is full, the node takes no part in elections until there is space, also when it is started. Only a first \
+start (--new, --init) fails.";
 
 const EXAMPLES: &str = "Examples:
   suffrage keygen cluster.key

@@ -149,6 +149,12 @@ fn waiting(candidates: &[NodeId]) -> String {
 }
 
 impl Error {
+    /// Whether a file could not be written because the disk, or the quota of the user, is full.
+    pub fn is_disk_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Error::File { source, .. } if matches!(source.kind(), QuotaExceeded | StorageFull))
+    }
+
     /// An error about a file, for an attempted action.
     pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();

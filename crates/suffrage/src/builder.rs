@@ -329,6 +329,9 @@ impl NodeBuilder {
     }
 
     /// Starts the node in the current tokio runtime.
+    ///
+    /// If the data folder cannot be written, for example because the disk is full, this fails with [`Error::Storage`]. A
+    /// node that runs is suspended instead, until it can save: see [`NodeState`](crate::NodeState).
     pub async fn start(self) -> Result<Node, Error> {
         let mut settings = self.settings()?;
         let votes = settings.voters.contains(&self.id);

@@ -10,6 +10,7 @@ mod health;
 mod metrics;
 mod observe;
 mod openapi;
+mod suspended;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use suffrage_core::Span;
 use tokio::sync::watch;
 
 pub(super) use self::health::is_alive;
+pub(super) use self::suspended::suspended_router;
 
 use super::credentials::{Credentials, Token};
 use super::watches::Watches;
@@ -40,6 +42,12 @@ const LONGEST_BODY: usize = 16 * 1024;
 /// The timeout of a query to the node.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The reason of every 503 of a node that is stopping or has stopped.
+const STOPPING: &str = "this node is stopping: use another node";
+
+/// The credentials in use.
+pub(super) type CredentialsInUse = watch::Receiver<Arc<Credentials>>;
+
 /// The state of the handlers.
 #[derive(Clone)]
 pub(super) struct App {
@@ -48,8 +56,7 @@ pub(super) struct App {
     pub(super) watches: Watches,
     /// The ttl of clients that do not set one.
     pub(super) ttl: Span,
-    /// The credentials in use.
-    pub(super) credentials: watch::Receiver<Arc<Credentials>>,
+    pub(super) credentials: CredentialsInUse,
 }
 
 /// An endpoint.
@@ -90,25 +97,33 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 pub(super) fn router(app: App) -> Router {
+    let routes = routes().into_iter().map(|route| (route.path, route.open, route.handler));
+    with_guards(routes, app.credentials.clone()).with_state(app)
+}
+
+/// The router of these endpoints, each with its path and whether it needs no token.
+fn with_guards<S: Clone + Send + Sync + 'static>(
+    routes: impl Iterator<Item = (&'static str, bool, MethodRouter<S>)>,
+    credentials: CredentialsInUse,
+) -> Router<S> {
     let (mut open, mut closed) = (Router::new(), Router::new());
-    for route in routes() {
-        let router = if route.open { &mut open } else { &mut closed };
-        *router = std::mem::take(router).route(route.path, route.handler);
+    for (path, is_open, handler) in routes {
+        let router = if is_open { &mut open } else { &mut closed };
+        *router = std::mem::take(router).route(path, handler);
     }
-    let closed = closed.route_layer(middleware::from_fn_with_state(app.clone(), authorize));
+    let closed = closed.route_layer(middleware::from_fn_with_state(credentials.clone(), authorize));
     let not_found = || async {
         Problem::new(
             StatusCode::NOT_FOUND,
             "there is no such endpoint; GET /openapi.json lists all endpoints",
         )
     };
-    let closing = middleware::from_fn_with_state(app.clone(), close_unauthenticated);
+    let closing = middleware::from_fn_with_state(credentials, close_unauthenticated);
     open.merge(closed)
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(middleware::map_response(as_object))
         .layer(closing)
-        .with_state(app)
 }
 
 /// Turns plain-text rejections of the path and query extractors, and rejections of methods, into JSON problems.
@@ -130,9 +145,13 @@ async fn as_object(response: Response) -> Response {
 }
 
 /// Unauthenticated clients get `Connection: close`, so that they cannot exhaust the connection limit.
-async fn close_unauthenticated(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn close_unauthenticated(
+    State(credentials): State<CredentialsInUse>,
+    request: Request,
+    next: Next,
+) -> Response {
     let unauthenticated =
-        app.credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
+        credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
     let mut response = next.run(request).await;
     if unauthenticated {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -141,8 +160,8 @@ async fn close_unauthenticated(State(app): State<App>, request: Request, next: N
 }
 
 /// Rejects requests without the token, and requests with a foreign Host if no token is set.
-async fn authorize(State(app): State<App>, request: Request, next: Next) -> Response {
-    let credentials = Arc::clone(&app.credentials.borrow());
+async fn authorize(State(credentials): State<CredentialsInUse>, request: Request, next: Next) -> Response {
+    let credentials = Arc::clone(&credentials.borrow());
     match &credentials.token {
         Some(token) if !is_authenticated(&request, token) => {
             let problem = Problem::new(
@@ -200,6 +219,15 @@ impl Problem {
     fn because(self, reason: &'static str) -> Problem {
         Problem { reason: Some(reason), ..self }
     }
+
+    fn stopping() -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, STOPPING)
+    }
+
+    fn suspended(failure: &str) -> Problem {
+        let error = format!("this node is suspended because it cannot save its state: {failure}");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
 }
 
 impl IntoResponse for Problem {
@@ -221,6 +249,7 @@ impl From<Error> for Problem {
             Error::UnknownQueue { .. } => {
                 return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_queue");
             }
+            Error::Stopped => return Problem::stopping(),
             Error::InvalidConfig(_) | Error::Join(JoinError::Invalid(_)) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -255,9 +284,7 @@ impl From<SessionError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the program of this node takes part in this election itself: use another node",
             ),
-            SessionError::Stopping => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node is stopping: use another node")
-            }
+            SessionError::Stopping => Problem::stopping(),
         }
     }
 }
@@ -279,11 +306,23 @@ async fn within<R>(
     if !blocked && let Ok(answer) = tokio::time::timeout(patience, answer).await {
         return Ok(answer?);
     }
-    let error = match node.state().borrow().storage_failure() {
-        Some(failure) => format!("this node is suspended because it cannot save its state: {failure}"),
-        None => "this node is stuck and does not answer: use another node, and restart this one".to_string(),
-    };
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))
+    if is_stopping(node) {
+        return Err(Problem::stopping());
+    }
+    Err(match node.state().borrow().storage_failure() {
+        Some(failure) => Problem::suspended(failure),
+        None => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this node is stuck and does not answer: use another node, and restart this one",
+        ),
+    })
+}
+
+/// Whether the node is stopping or has stopped.
+fn is_stopping(node: &Node) -> bool {
+    let state = node.state();
+    // The sender of the state ends with the task.
+    node.sessions_are_stopping() || state.has_changed().is_err() || state.borrow().is_stopped()
 }
 
 /// The elections that this node takes part in, in the order of their names, without the daemon's own probe election.
@@ -304,10 +343,11 @@ fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// A health check: GET, HEAD and OPTIONS have the same handler, because load balancers use all of them.
-fn checked<H, T>(handler: H) -> MethodRouter<App>
+fn checked<H, T, S>(handler: H) -> MethodRouter<S>
 where
-    H: axum::handler::Handler<T, App> + Clone,
+    H: axum::handler::Handler<T, S> + Clone,
     T: 'static,
+    S: Clone + Send + Sync + 'static,
 {
     get(handler.clone())
         .on(axum::routing::MethodFilter::try_from(Method::OPTIONS).expect("it is one"), handler)

@@ -74,8 +74,8 @@ pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
         _ = timeout(left, belief.wait_for(|belief| belief.leader.is_some())).await;
     }
     let status = in_time(&app.node, app.node.status(name)).await?;
-    let stopping = "this node is stopping: use another node";
-    status.ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, stopping))
+    // A node leaves its elections when it stops.
+    status.ok_or_else(Problem::stopping)
 }
 
 pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use suffrage_core::Span;
 
-use super::{App, Problem, check_name, checked, elections, in_time};
+use super::{App, Problem, STOPPING, check_name, checked, elections, in_time, is_stopping};
 use suffrage_node::lease::{Node, NodeMetrics, Status};
 
 /// The age of the last turn from which a node counts as stuck. A node has a turn every second.
@@ -106,13 +106,18 @@ pub(super) fn reachable_voters(metrics: &NodeMetrics) -> usize {
     metrics.voters.iter().filter(|voter| voter.answers()).count()
 }
 
+/// The reason why a node that cannot save is not ready.
+pub(super) fn cannot_save(failure: &str) -> String {
+    format!("this node cannot save its state: {failure}")
+}
+
 /// The reason why the node is not ready, if it is not.
 async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
-    if node.sessions_are_stopping() {
-        return Ok(Some("this node is stopping and hands over".to_string()));
+    if is_stopping(node) {
+        return Ok(Some(STOPPING.to_string()));
     }
     if let Some(failure) = node.state().borrow().storage_failure() {
-        return Ok(Some(format!("this node cannot save its state: {failure}")));
+        return Ok(Some(cannot_save(failure)));
     }
     let metrics = in_time(node, node.metrics()).await?;
     if let Some(voter) = metrics.voter {
@@ -139,7 +144,7 @@ async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
 }
 
 async fn health(State(app): State<App>) -> Result<Response, Problem> {
-    if !is_alive(&app.node) {
+    if !is_alive(&app.node) && !is_stopping(&app.node) {
         return Ok((code(false), Json(json!({ "alive": false }))).into_response());
     }
     readiness(State(app)).await
@@ -150,9 +155,13 @@ pub(super) mod tests {
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
+    use axum::extract::Path;
+    use serde_json::Value;
     use suffrage_core::{NodeId, Start};
+    use suffrage_lease::sessions::SessionId;
     use tokio::sync::watch;
 
+    use super::super::api;
     use super::*;
     use crate::daemon::credentials::Credentials;
     use crate::daemon::watches::Watches;
@@ -249,6 +258,42 @@ pub(super) mod tests {
         assert_eq!(ready.status(), 503);
         app.node.abort();
         until(&app, 503).await;
+    }
+
+    /// Every endpoint gives the same reason while the node hands over and after it has stopped.
+    #[tokio::test]
+    async fn a_stopping_node_gives_one_reason() {
+        async fn body(response: Response) -> Value {
+            assert_eq!(response.status(), 503);
+            let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+            serde_json::from_slice(&body).unwrap()
+        }
+        let (clock, name) = (ManualClock::new(), || Path("x".to_string()));
+        let app = app(&clock, Disk::Good, 1).await;
+        let here = || State(app.clone());
+        let campaign =
+            || async { api::campaign(here(), name(), None, Ok(Json(json!({})))).await.into_response() };
+        app.node.stop_sessions().await;
+        assert_eq!(body(campaign().await).await["error"], STOPPING);
+        assert_eq!(body(readiness(here()).await.into_response()).await["why"], STOPPING);
+        app.node.stop().await;
+        let query = || Query(ElectionQuery { election: Some("x".to_string()) });
+        let answers = [
+            campaign().await,
+            api::renew(here(), name(), Ok(Json(json!({ "session": SessionId(1).to_string() }))))
+                .await
+                .into_response(),
+            api::election(here(), name()).await.into_response(),
+            api::elections(here()).await.into_response(),
+            api::history(here(), name()).await.into_response(),
+            leader(here(), query()).await.into_response(),
+            replica(here(), query()).await.into_response(),
+        ];
+        for answer in answers {
+            assert_eq!(body(answer).await["error"], STOPPING);
+        }
+        assert_eq!(body(readiness(here()).await.into_response()).await["why"], STOPPING);
+        assert_eq!(body(health(here()).await.into_response()).await["why"], STOPPING);
     }
 
     #[tokio::test]

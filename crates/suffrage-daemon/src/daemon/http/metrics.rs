@@ -40,8 +40,16 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
         traffic: app.transport.counters().snapshot(),
         node,
     };
-    let text = text(&sample);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    page(&sample)
+}
+
+/// The metrics of a node that waits for space on its disk to start.
+pub(super) fn suspended(certificate_end: Option<u64>) -> Response {
+    page(&Sample { storage_failing: true, certificate_end, traffic: Snapshot::default(), node: None })
+}
+
+fn page(sample: &Sample) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(sample)).into_response()
 }
 
 fn text(sample: &Sample) -> String {

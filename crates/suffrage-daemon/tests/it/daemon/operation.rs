@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,7 +12,7 @@ use suffrage_daemon::daemon::Daemon;
 use suffrage_net::Keyring;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::daemon::{Cluster, LONG, WAIT, soon, start_again, until};
+use crate::daemon::{Client, Cluster, LONG, WAIT, soon, start_again, until};
 
 #[tokio::test]
 async fn health_checks_answer_get_head_and_options_with_status_codes() {
@@ -388,6 +391,55 @@ async fn a_stopping_daemon_is_not_ready_while_a_client_leads() {
     assert!(why["why"].as_str().is_some_and(|why| why.contains("is stopping")), "{why}");
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     soon(stopping).await.unwrap();
+}
+
+/// A restarted voter whose disk is full waits for space and reports that, as a running voter does.
+#[tokio::test]
+async fn a_daemon_that_is_started_on_a_full_disk_waits_for_space() {
+    let mut cluster = Cluster::start().await;
+    let http = suffrage_testbed::address();
+    let config = cluster.config(3, &[("http", &http.to_string())]);
+    soon(cluster.daemons[2].take().unwrap().stop()).await;
+    // Writes to /dev/full fail as those to a full disk. A failed save removes the link: it is made again before the next
+    // attempt, a second later.
+    let full = Arc::new(AtomicBool::new(true));
+    let temporary = cluster.folder().join("data-3").join("boot.state.new");
+    symlink("/dev/full", &temporary).unwrap();
+    let fill = std::thread::spawn({
+        let full = Arc::clone(&full);
+        move || {
+            while full.load(Ordering::Relaxed) {
+                _ = symlink("/dev/full", &temporary);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ = fs::remove_file(&temporary);
+        }
+    });
+    let starting = tokio::spawn(async move { Daemon::start(&config, false).await });
+    let client = Client::new(http);
+    until(async || starting.is_finished() || client.connect().await.is_ok()).await;
+    assert!(!starting.is_finished(), "{:?}", starting.await);
+    assert_eq!(client.get("/liveness").await.status, 200, "to restart it would not help");
+    for path in ["/readiness", "/health"] {
+        let ready = client.get(path).await;
+        assert!(ready.status == 503 && ready.body.contains("No space left on device"), "{ready:?}");
+    }
+    let metrics = parse(&client.get("/metrics").await.body);
+    assert_eq!((metrics["suffrage_storage_failing"], metrics["suffrage_up"]), (1.0, 0.0));
+    for path in ["/elections", "/elections/x", "/leader?election=x", "/replica?election=x"] {
+        let refused = client.get(path).await;
+        assert!(refused.status == 503 && refused.body.contains("this node is suspended"), "{refused:?}");
+    }
+    let refused = client.campaign("x", "3s", "1s").await;
+    assert!(refused.status == 503 && refused.body.contains("boot.state"), "{refused:?}");
+    // The other two voters are a majority.
+    cluster.client(1).campaign("x", LONG, WAIT).await.leads();
+    assert!(!starting.is_finished(), "it started without a saved boot");
+    full.store(false, Ordering::Relaxed);
+    fill.join().unwrap();
+    let daemon = soon(starting).await.unwrap().unwrap();
+    until(async || client.get("/readiness").await.status == 200).await;
+    soon(daemon.stop()).await;
 }
 
 /// Observers ask for no lease: a node whose voters grant only leases below the default ttl observes, campaigns and

@@ -64,7 +64,33 @@ fn a_voter_with_a_full_disk_logs_it_grants_nothing_and_continues_when_there_is_r
 }
 
 #[test]
-fn a_voter_does_not_start_if_it_cannot_save_or_its_state_is_damaged() {
+fn a_voter_that_is_restarted_on_a_full_disk_waits_and_continues_when_there_is_room() {
+    let mut cluster = Cluster::prepare(3, 11);
+    let disk = small_disk(&cluster);
+    (1..=3).for_each(|host| cluster.start_node(host, &["--new"]));
+    (1..=3).for_each(|host| cluster.await_answer(host));
+    assert!(campaign(&cluster, "before", "1s", "30s"));
+    until("its state is saved", || state(&cluster).exists().then_some(()));
+    cluster.kill_node(1);
+    disk.fill().unwrap();
+    let from = cluster.log(1).len();
+    cluster.start_node(1, &[]);
+    cluster.await_answer(1);
+    let said = cluster.await_log(1, from, "ERROR");
+    for what in ["is suspended until it can save its state", "boot.state", "No space left on device"] {
+        assert!(said.contains(what), "{said}");
+    }
+    assert_eq!(cluster.get(1, "liveness").unwrap().0, 200, "to restart it would not help");
+    let (status, ready) = cluster.get(1, "readiness").unwrap();
+    assert!(status == 503 && ready["why"].as_str().unwrap().contains("No space left"), "{ready}");
+    assert!(campaign(&cluster, "while", "1s", "30s"), "the other two are enough");
+    disk.free().unwrap();
+    cluster.await_log(1, from, "this node continues");
+    until("it is ready", || cluster.get(1, "readiness").filter(|(status, _)| *status == 200));
+}
+
+#[test]
+fn a_new_voter_does_not_start_if_it_cannot_save_nor_a_voter_whose_state_is_damaged() {
     let mut cluster = Cluster::prepare(3, 10);
     let disk = small_disk(&cluster);
     disk.fill().unwrap();
