@@ -128,7 +128,7 @@ fn truncated_envelopes_and_leftover_bytes_are_rejected() {
 fn other_versions_and_protocols_are_rejected() {
     let mut bytes = sealed(&messages()).bytes;
     assert_eq!(Protocol::named("other").decode::<Message>(&bytes), Err(Dropped::WrongProtocol));
-    bytes[0] = 2;
+    bytes[0] = VERSION + 1;
     assert_eq!(decode(&bytes), Err(Dropped::WrongVersion));
 }
 

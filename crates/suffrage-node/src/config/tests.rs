@@ -69,7 +69,8 @@ fn a_missing_key_is_reported_with_its_meaning_and_the_file() {
     assert_eq!(
         problems,
         "suffrage.toml: id: is missing: set it to the id of this node, a whole number from 1\n\
-         suffrage.toml: voters: is missing: set it to the voters and their addresses; 3 or 5 are usual\n\
+         suffrage.toml: voters: is missing: set it to the voters that found the cluster, and their addresses; a \
+         later node asks them for the present voters\n\
          suffrage.toml: keys: is missing: set it to the key file of the cluster; `suffrage keygen` writes one"
     );
     let problems = Config::read(None, |_| None, &[]).unwrap_err().to_string();

@@ -294,7 +294,7 @@ async fn unusable_datagrams_are_dropped_and_counted() {
     bench.says(2, &Message::Say(1));
     bench.says(9, &Message::Say(2));
     bench.says(1, &Message::Say(3));
-    bench.say.send((NodeId(2), vec![1, 2])).unwrap();
+    bench.say.send((NodeId(2), vec![suffrage_net::codec::VERSION, 2])).unwrap();
     bench.say.send((NodeId(2), Envelope::new(Protocol::named("other"), 9).as_bytes().to_vec())).unwrap();
     bench.say.send((NodeId(2), vec![9; 9])).unwrap();
     bench.says(3, &Message::Say(4));
