@@ -389,6 +389,7 @@ fn settings(config: &Config) -> Settings {
     let mut settings = Settings::new(config.voters.iter().map(|voter| voter.id));
     (settings.delay, settings.drift, settings.longest_ttl) = (config.delay, config.drift, config.longest_ttl);
     settings.addresses = config.voters.iter().map(|voter| (voter.id, voter.address.clone())).collect();
+    settings.tokens_above = config.tokens_above;
     settings
 }
 

@@ -123,9 +123,10 @@ impl Voter {
     /// restarted.
     pub fn start(timings: Timings, fx: &mut impl Effects, now: Time, start: VoterStart) -> Voter {
         let (saved, floor, silence) = match start {
+            // Nothing was promised, and tokens up to the ceiling never will be.
             VoterStart::Blank(saved) => {
-                let floor = saved.configuration.floor();
-                (saved, floor, Span::ZERO)
+                let ceiling = saved.ceiling;
+                (saved, ceiling, Span::ZERO)
             }
             VoterStart::Recovered(saved) => {
                 let (ceiling, longest) = (saved.ceiling, saved.longest);

@@ -65,6 +65,8 @@ pub struct Config {
     pub drift: Drift,
     /// The longest lease that a voter grants.
     pub longest_ttl: Span,
+    /// A voter that starts for the first time grants only tokens above this one.
+    pub tokens_above: u64,
     /// The ttl of clients that do not set one.
     pub ttl: Span,
     /// The HTTP address to listen on. None if HTTP is off.
@@ -159,6 +161,7 @@ impl Config {
             delay: Span::from_millis(25),
             drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small"),
             longest_ttl: Span::from_millis(60_000),
+            tokens_above: 0,
             ttl: Span::from_millis(3_000),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7480))),
             http_token: None,

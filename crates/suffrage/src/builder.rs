@@ -129,6 +129,7 @@ pub struct NodeBuilder {
     delay: Option<Duration>,
     drift: Option<u32>,
     longest_ttl: Option<Duration>,
+    tokens_above: u64,
     default_ttl: Option<Duration>,
     datagram: Option<usize>,
 }
@@ -146,6 +147,7 @@ impl NodeBuilder {
             delay: None,
             drift: None,
             longest_ttl: None,
+            tokens_above: 0,
             default_ttl: None,
             datagram: None,
         }
@@ -185,6 +187,7 @@ impl NodeBuilder {
             .delay(duration(config.delay))
             .drift_ppm(config.drift.as_millionths())
             .longest_ttl(duration(config.longest_ttl))
+            .tokens_above(config.tokens_above)
             .default_ttl(duration(config.ttl));
         builder.listen = config.listen;
         if let Some(folder) = &config.data {
@@ -280,6 +283,13 @@ impl NodeBuilder {
         self
     }
 
+    /// If this node is a voter and starts for the first time, it grants only tokens above this one: for a cluster that is
+    /// founded anew after all voters were lost. Must be set at all voters. Default: 0.
+    pub fn tokens_above(mut self, token: u64) -> NodeBuilder {
+        self.tokens_above = token;
+        self
+    }
+
     /// Sets the ttl of elections that are joined without a [ttl](crate::ElectionBuilder::ttl). Default: 3 s.
     pub fn default_ttl(mut self, ttl: Duration) -> NodeBuilder {
         self.default_ttl = Some(ttl);
@@ -309,6 +319,7 @@ impl NodeBuilder {
         if let Some(ttl) = self.longest_ttl {
             settings.longest_ttl = span(ttl);
         }
+        settings.tokens_above = self.tokens_above;
         settings.check().map_err(|invalid| Error::invalid(&invalid))?;
         Ok(settings)
     }

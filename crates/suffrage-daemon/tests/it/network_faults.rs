@@ -9,4 +9,5 @@ mod pauses;
 mod register;
 mod storm;
 mod support;
+mod voters;
 mod weather;

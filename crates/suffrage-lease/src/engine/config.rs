@@ -25,6 +25,9 @@ pub struct EngineConfig {
     pub drift: Drift,
     /// The longest lease that a voter grants. A restarted voter is silent for up to as long.
     pub longest_ttl: Span,
+    /// A voter that starts for the first time promises only tokens above this one: for a cluster that is founded anew after
+    /// all voters were lost.
+    pub tokens_above: u64,
     /// The configuration of a candidate whose `join` has none.
     pub candidate: CandidateConfig,
     /// Exact timings of the voter, and of candidates with the same ttl. They replace those that follow from the fields
@@ -33,6 +36,9 @@ pub struct EngineConfig {
     /// A deliberate bug.
     pub bug: Option<Bug>,
 }
+
+/// Leaves enough tokens for a million elections a second over centuries.
+const MAX_TOKENS_ABOVE: u64 = u64::MAX / 2;
 
 impl EngineConfig {
     /// The default configuration for these voters: a delay of 25 ms, a drift bound of 1%, and leases up to a minute.
@@ -44,6 +50,7 @@ impl EngineConfig {
             delay: Span::from_millis(25),
             drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("the default bound is below 50%"),
             longest_ttl: Span::from_millis(60_000),
+            tokens_above: 0,
             candidate: CandidateConfig::default(),
             exact: None,
             bug: None,
@@ -68,6 +75,9 @@ impl EngineConfig {
         }
         if self.exact.is_none() && self.drift.fraction() > 0.2 {
             return Err(InvalidConfig::Drift);
+        }
+        if self.tokens_above > MAX_TOKENS_ABOVE {
+            return Err(InvalidConfig::TokensAbove(self.tokens_above));
         }
         Ok(())
     }
@@ -204,6 +214,8 @@ pub enum InvalidConfig {
     LongestTtl(Span),
     /// The drift bound is above 20%, which leaves too little of a lease.
     Drift,
+    /// The tokens of a new cluster begin so high that few are left.
+    TokensAbove(u64),
     /// The ttl is below 10 ms, which timers cannot keep up with.
     TtlTooShort(Span),
     /// The ttl is above the longest lease that voters grant.
@@ -227,6 +239,9 @@ pub enum InvalidConfig {
 impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            InvalidConfig::TokensAbove(token) => {
+                write!(f, "tokens above {token}: {MAX_TOKENS_ABOVE} is the greatest beginning")
+            }
             InvalidConfig::VoterCount(count) => {
                 write!(
                     f,

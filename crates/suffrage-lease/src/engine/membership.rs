@@ -200,6 +200,7 @@ impl Engine {
         self.membership.certain = listed;
         let disk = DiskId(cx.rng().bits());
         let blank = Saved::blank(disk, Arc::clone(&self.membership.configuration));
+        let blank = Saved { ceiling: blank.ceiling.max(self.config.tokens_above), ..blank };
         let start = match start {
             Start::Fresh => VoterStart::Blank(blank),
             Start::Recovered(Some(saved)) => {

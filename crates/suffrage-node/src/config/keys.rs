@@ -115,6 +115,16 @@ pub const KEYS: &[Key] = &[
         },
     ),
     Key::new(
+        "tokens-above",
+        "N",
+        "a voter that starts for the first time grants only tokens above this: set it at all voters of a cluster \
+         that is founded anew after all voters were lost [default: 0]",
+        |config, text| {
+            config.tokens_above = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            Ok(())
+        },
+    ),
+    Key::new(
         "http",
         "ADDRESS:PORT|off",
         "the HTTP address to listen on; other addresses than loopback need a token and a certificate \

@@ -24,6 +24,8 @@ pub struct Settings {
     pub drift: Drift,
     /// The longest lease that a voter grants, and for which a voter is silent after a restart.
     pub longest_ttl: Span,
+    /// A voter that starts for the first time promises only tokens above this one.
+    pub tokens_above: u64,
     /// The greatest size of a datagram in bytes.
     pub datagram: usize,
     /// The number of changes of leaders in the history, over all elections.
@@ -41,6 +43,7 @@ impl Settings {
             delay,
             drift,
             longest_ttl,
+            tokens_above: 0,
             datagram: MAX_PAYLOAD,
             history: 4_096,
         }
@@ -49,12 +52,13 @@ impl Settings {
     /// The configuration of the node's engine. A node observes with the default ttl, or with the longest ttl if that
     /// is shorter.
     pub fn engine(&self) -> EngineConfig {
-        let Settings { voters, addresses, can_vote, delay, drift, longest_ttl, .. } = self;
+        let Settings { voters, addresses, can_vote, delay, drift, longest_ttl, tokens_above, .. } = self;
         let usual = CandidateConfig::default();
         EngineConfig {
             delay: *delay,
             drift: *drift,
             longest_ttl: *longest_ttl,
+            tokens_above: *tokens_above,
             candidate: CandidateConfig { ttl: usual.ttl.min(*longest_ttl), ..usual },
             addresses: addresses.clone(),
             can_vote: *can_vote,

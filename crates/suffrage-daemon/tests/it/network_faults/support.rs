@@ -80,6 +80,8 @@ pub(crate) struct Cluster {
     pub(crate) network: Network,
     pub(crate) folder: Folder,
     pub(crate) size: usize,
+    /// The hosts whose voters found the cluster, and that all nodes are started with.
+    founders: Vec<usize>,
     registers: Registers,
     nodes: Vec<Option<Process>>,
     /// The candidates, one per host, if there are any.
@@ -108,6 +110,18 @@ impl Cluster {
         cluster
     }
 
+    /// A node on every host, of which these found the cluster.
+    pub(crate) fn founded_by(founders: &[usize], size: usize, seed: u64) -> Cluster {
+        let mut cluster = Cluster::prepare(size, seed);
+        cluster.founders = founders.to_vec();
+        for host in 1..=size {
+            let new: &[&str] = if founders.contains(&host) { &["--new"] } else { &[] };
+            cluster.start_node(host, new);
+        }
+        (1..=size).for_each(|host| cluster.await_answer(host));
+        cluster
+    }
+
     /// Hosts, keys and configurations, without running processes.
     pub(crate) fn prepare(size: usize, seed: u64) -> Cluster {
         let turn = File::create(std::env::temp_dir().join("suffrage-faults.lock")).unwrap();
@@ -116,8 +130,8 @@ impl Cluster {
         let folder = Folder::new().unwrap();
         let registers = Registers::serve(network.host(size + 1));
         let nodes = (0..size).map(|_| None).collect();
-        let cluster =
-            Cluster { network, folder, size, registers, nodes, candidates: Vec::new(), _turn: turn };
+        let (founders, candidates) = ((1..=size).collect(), Vec::new());
+        let cluster = Cluster { network, folder, size, founders, registers, nodes, candidates, _turn: turn };
         for host in 1..=size {
             fs::create_dir(cluster.place(host)).unwrap();
         }
@@ -162,9 +176,30 @@ impl Cluster {
         self.network.host(host)
     }
 
+    /// The UDP address of the node of a host.
+    pub(crate) fn address(&self, host: usize) -> String {
+        format!("{}:7400", self.host(host).address())
+    }
+
+    /// Changes the voters by a command on this host; returns the exit code and the output.
+    pub(crate) fn change_voters(&self, host: usize, words: &[&str]) -> (i32, String) {
+        let mut command = Command::new(BINARY);
+        command.arg("voters").args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = self.host(host).enter(|| command.spawn()).unwrap().wait_with_output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).to_string())
+    }
+
+    /// Begins to change the voters by a command on this host.
+    pub(crate) fn begin_change(&self, host: usize, words: &[&str]) -> Process {
+        let mut command = Command::new(BINARY);
+        command.arg("voters").args(words).stdout(Stdio::null()).stderr(Stdio::null());
+        Process(self.host(host).enter(|| command.spawn()).unwrap())
+    }
+
     fn command(&self, host: usize, name: &str, keys: &Path) -> Command {
         let voters: Vec<String> =
-            self.hosts().iter().map(|&id| format!("{id}={}:7400", self.host(id).address())).collect();
+            self.founders.iter().map(|&id| format!("{id}={}", self.address(id))).collect();
         let flag = if name == "run" { "--cluster" } else { "--voters" };
         let mut command = Command::new(BINARY);
         command.args([name, flag, &voters.join(","), "--longest-ttl", "20s", "--delay", "50ms"]);
@@ -178,6 +213,7 @@ impl Cluster {
     pub(crate) fn start_node(&mut self, host: usize, flags: &[&str]) {
         let mut command = self.command(host, "node", &self.keys(host));
         command.args(["--id", &host.to_string(), "--data"]).arg(self.data(host)).args(flags);
+        command.args(["--listen", &self.address(host)]);
         self.nodes[host - 1] = Some(Process(self.host(host).enter(|| command.spawn()).unwrap()));
     }
 

@@ -317,6 +317,22 @@ fn a_newcomer_asks_for_the_configuration_of_whoever_speaks_to_it() {
     assert!(world.0[&9].engine.may_vote());
 }
 
+#[test]
+fn a_cluster_that_is_founded_anew_continues_the_tokens() {
+    let mut world = World(BTreeMap::new());
+    for id in [1, 2, 3] {
+        world.life(id, EngineConfig { tokens_above: 7_000, ..config(&[1, 2, 3], true) }, Start::Fresh, 1);
+    }
+    world.at(1).stand(at(0), "x");
+    for millis in (0..200).step_by(10) {
+        world.at(1).fire_timer(at(millis));
+        world.run(at(millis), |_, _, _| true);
+    }
+    assert!(world.leads(at(200), 1).is_some_and(|token| token > 7_000), "{:?}", world.leads(at(200), 1));
+    let above = EngineConfig { tokens_above: u64::MAX, ..config(&[1], true) };
+    assert!(matches!(above.check(), Err(InvalidConfig::TokensAbove(_))));
+}
+
 /// Two of five founders are gone for good. The operator names them.
 #[test]
 fn a_cluster_adopts_its_first_version_without_voters_that_are_gone() {
