@@ -126,7 +126,7 @@ fn a_new_voter_does_not_start_if_it_cannot_save_nor_a_voter_whose_state_is_damag
     cluster.start_node(1, &[]);
     cluster.await_answer(1);
     let (status, ready) = cluster.get(1, "readiness").unwrap();
-    assert!(status == 503 && ready["why"].as_str().unwrap().contains("another id"), "{ready}");
+    assert!(status == 503 && ready["why"].as_str().unwrap().contains("remove it from the voters"), "{ready}");
     assert!(campaign(&cluster, "after", "1s", "30s"), "the other two are enough");
     cluster.kill_node(3);
     assert!(!campaign(&cluster, "without", "1s", "3s"), "it votes although it has forgotten its votes");
