@@ -365,3 +365,75 @@ fn a_voter_is_not_added_twice() {
     let progress = world.0[&1].engine.change(at(11)).map(|(_, progress)| progress);
     assert_eq!(progress, Some(ChangeProgress::Made), "it is as wanted");
 }
+
+/// Both voters of version 0 are alive, and one is to be removed. The coordinator is the other: it answers itself at once.
+#[test]
+fn one_of_two_living_founders_is_removed() {
+    let mut world = World::founded(&[1, 2]);
+    world.change(at(0), 1, Change::Remove(NodeId(2)));
+    for millis in (0..5_000).step_by(20) {
+        world.at(1).fire_timer(at(millis));
+        world.run(at(millis), |_, _, _| true);
+    }
+    let progress = world.0[&1].engine.change(at(5_000)).map(|(_, progress)| progress);
+    assert_eq!(progress, Some(ChangeProgress::Made));
+    assert_eq!(world.configuration(1).ids()[..], [NodeId(1)]);
+}
+
+/// A voter that is to be removed votes until it is: otherwise the first step costs the cluster a voter that is alive.
+#[test]
+fn a_living_founder_votes_until_it_is_removed() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.change(at(0), 1, Change::Remove(NodeId(3)));
+    // Version 1 is chosen, and version 2 is not: the operator stops the change, or the coordinator stops.
+    for millis in (0..1_000).step_by(20) {
+        if world.configuration(1).version() == 0 {
+            world.at(1).fire_timer(at(millis));
+        }
+        world.run(at(millis), |_, _, body| {
+            let base = |ballot: &Ballot| ballot.counter > 1;
+            !matches!(membership(body), Some(MembershipMessage::Prepare(ballot)) if base(ballot))
+        });
+    }
+    assert_eq!(world.configuration(3).version(), 1);
+    // Voter 2 dies. 1 and 3 were a majority before the command.
+    world.0.remove(&2);
+    assert!(world.0[&3].engine.may_vote(), "{:?}", world.configuration(3));
+}
+
+/// One datagram is lost. That is no reason to call a change impossible.
+#[test]
+fn a_lost_datagram_does_not_make_a_change_impossible() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
+    world.run(at(0), |_, _, _| true);
+    world.change(at(10), 1, Change::Remove(NodeId(3)));
+    let prepare = |body: &Body| matches!(membership(body), Some(MembershipMessage::Prepare(_)));
+    world.run(at(10), |_, to, body| !(to == 2 && prepare(body)));
+    for millis in (20..5_000).step_by(20) {
+        world.at(1).fire_timer(at(millis));
+        world.run(at(millis), |_, _, _| true);
+    }
+    let progress = world.0[&1].engine.change(at(5_000)).map(|(_, progress)| progress);
+    assert_eq!(progress, Some(ChangeProgress::Made));
+}
+
+/// Voter 2 has restarted and is silent: it refuses for a while. The change has to wait for it, and is possible.
+#[test]
+fn a_voter_that_is_not_drained_yet_does_not_make_a_change_impossible() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
+    world.run(at(0), |_, _, _| true);
+    world.at(1).stand(at(0), "x");
+    world.run(at(0), |_, _, _| true);
+    let saved = world.at(2).record.saved.clone();
+    world.life(2, config(&[1, 2, 3], true), Start::Recovered(saved), 2);
+    assert!(!world.0[&2].engine.is_voting(at(10)));
+    world.change(at(10), 1, Change::Remove(NodeId(3)));
+    for millis in (10..20_000).step_by(20) {
+        world.at(1).fire_timer(at(millis));
+        world.run(at(millis), |_, _, _| true);
+    }
+    let progress = world.0[&1].engine.change(at(20_000)).map(|(_, progress)| progress);
+    assert_eq!(progress, Some(ChangeProgress::Made));
+}
