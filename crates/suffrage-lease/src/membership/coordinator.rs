@@ -23,6 +23,8 @@ use crate::timings::Bug;
 
 /// The longest time between two attempts, in rounds.
 const LONGEST_BACKOFF: u32 = 16;
+/// After this many attempts voters that do not answer count as gone: datagrams are lost.
+const ATTEMPTS: u32 = 3;
 
 /// What a change is to achieve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -219,6 +221,8 @@ pub struct Coordinator {
     /// The time that voters have to answer.
     round: Span,
     attempts: u32,
+    /// Whether a founder that is to be removed has had a round to name its disk.
+    excuses_removed: bool,
     due: Time,
     bug: Option<Bug>,
 }
@@ -243,6 +247,7 @@ impl Coordinator {
             counter: 0,
             round,
             attempts: 0,
+            excuses_removed: false,
             due: now,
             bug,
         };
@@ -305,11 +310,16 @@ impl Coordinator {
         }
         match &self.phase {
             Phase::Ended(_) => {}
-            Phase::Greeting => self.greet(fx, now),
+            Phase::Greeting => {
+                self.excuses_removed = true;
+                self.greet_or_prepare(fx, now);
+            }
             Phase::Installing { .. } => self.install(fx, now),
             Phase::Waiting { .. } => self.begin(fx, now),
             // The result could not elect a leader: the voters that have answered are too few.
-            Phase::Preparing { promised, .. } if promised.len() >= self.base.majority() => {
+            Phase::Preparing { promised, drained: None, .. }
+                if promised.len() >= self.base.majority() && self.attempts >= ATTEMPTS =>
+            {
                 let answering = self.answering(promised);
                 let majority = self.next_voters().len() / 2 + 1;
                 self.phase = Phase::Ended(Some(ImpossibleChange::NoMajority { answering, majority }));
@@ -377,6 +387,10 @@ impl Coordinator {
             self.phase = Phase::Ended(impossible);
             return;
         }
+        self.greet_or_prepare(fx, now);
+    }
+
+    fn greet_or_prepare(&mut self, fx: &mut impl Effects, now: Time) {
         if self.strangers().is_empty() {
             self.prepare(fx, now);
         } else {
@@ -386,7 +400,7 @@ impl Coordinator {
     }
 
     /// The nodes whose disks the next configuration must name and that have not told them. A voter that is to be removed
-    /// need not answer.
+    /// has a round to answer, so that it votes until it is removed; then it need not.
     fn strangers(&self) -> Vec<NodeId> {
         let founding = self.base.version() == 0;
         let voters = self.base.voters().iter().map(|voter| voter.id).filter(|_| founding);
@@ -397,7 +411,7 @@ impl Coordinator {
         let unknown = |id: &NodeId| {
             let excused = match &self.change {
                 Change::Adopt { without } => without.contains(id),
-                Change::Remove(removed) => removed == id,
+                Change::Remove(removed) => removed == id && self.excuses_removed,
                 Change::Add(..) => false,
             };
             !self.disks.contains_key(id) && !excused
@@ -409,9 +423,10 @@ impl Coordinator {
         for id in self.strangers() {
             fx.send(id, MembershipMessage::Hello);
         }
-        // A voter that is to be removed may answer all the same: its disk is then known, and it votes until it is removed.
+        // A voter that is to be removed may answer late: its disk is then known, and it votes until it is removed.
         if let Change::Remove(id) = self.change
-            && self.base.version() == 0
+            && self.excuses_removed
+            && !self.disks.contains_key(&id)
         {
             fx.send(id, MembershipMessage::Hello);
         }

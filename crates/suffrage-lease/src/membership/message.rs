@@ -16,7 +16,7 @@ pub struct Ballot {
     pub counter: u64,
     /// The node that makes the attempt.
     pub coordinator: NodeId,
-    /// The boot of that node: a coordinator that restarts uses no ballot twice.
+    /// A random number of the coordinator: no two coordinators use the same ballot, also not two of one node.
     pub boot: u64,
 }
 

@@ -216,13 +216,16 @@ fn a_voter_that_slept_through_all_changes_does_not_found_the_cluster_again() {
     let sleeper = world.0.remove(&3).unwrap();
     let voters = [1, 2];
     world.life(4, config(&voters, true), Start::Fresh, 1);
-    for change in [Change::Remove(NodeId(3)), Change::Add(NodeId(4), String::new())] {
-        world.change(at(0), 1, change);
-        world.run(at(0), |_, _, _| true);
-    }
+    world.change(at(0), 1, Change::Remove(NodeId(3)));
+    world.run(at(0), |_, _, _| true);
+    // The coordinator waits for a round: 3 might answer.
+    world.at(1).fire_timer(at(80));
+    world.run(at(80), |_, _, _| true);
+    world.change(at(80), 1, Change::Add(NodeId(4), String::new()));
+    world.run(at(80), |_, _, _| true);
     for id in [2, 1] {
-        world.change(at(0), 4, Change::Remove(NodeId(id)));
-        world.run(at(0), |_, _, _| true);
+        world.change(at(80), 4, Change::Remove(NodeId(id)));
+        world.run(at(80), |_, _, _| true);
     }
     let ids: Vec<u64> = world.configuration(4).ids().iter().map(|id| id.0).collect();
     assert_eq!(ids, [4], "{:?}", world.configuration(4));
