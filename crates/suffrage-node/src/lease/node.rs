@@ -207,7 +207,9 @@ fn check_saved(saved: &Saved, settings: &Settings) -> Result<(), Error> {
         ids.join(", ")
     };
     let (stored, given) = (&saved.configuration, settings.founding()?);
+    // A node that has found its cluster at version 0 does not vote, and may have any list.
     if saved.certain
+        && saved.trusted
         && stored.version() == 0
         && stored.stamp() != given.stamp()
         && stored.drift() == given.drift()
