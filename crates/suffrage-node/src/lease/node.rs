@@ -10,7 +10,7 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Start, Time};
 use suffrage_lease::membership::{Change, Configuration, VoterEntry};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Mismatch, Name, Saved};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -21,7 +21,7 @@ use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
 use super::status::{
-    ElectionCounters, HistoryEntry, Leader, MembershipStatus, Status, VoterContact, VoterStatus,
+    ElectionCounters, HistoryEntry, IgnoredNode, Leader, MembershipStatus, Status, VoterContact, VoterStatus,
 };
 use crate::clock::Clock;
 use crate::storage::Storage;
@@ -75,7 +75,7 @@ pub struct NodeMetrics {
     /// The version of the cluster's configuration.
     pub version: u64,
     /// The nodes whose messages change nothing at this node, and the reasons.
-    pub mismatches: Vec<(NodeId, Mismatch)>,
+    pub ignored: Vec<IgnoredNode>,
     /// The number of messages that changed nothing for such a reason.
     pub mismatched_messages: u64,
     /// The smoothed time that voters take to answer.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::{Span, Time};
-use suffrage_lease::{ElectionState, Engine, Stage};
+use suffrage_lease::{ElectionState, Engine, Mismatch, Stage};
 
 use super::journal::{Journal, Notes};
-use super::status::{Leader, MembershipStatus, Status, VoterContact, VoterStatus, Why};
+use super::status::{IgnoredNode, Leader, MembershipStatus, Status, VoterContact, VoterStatus, Why};
 
 /// A span of the node's clock as a duration of the standard library.
 pub(super) fn duration(span: Span) -> Duration {
@@ -35,7 +35,7 @@ pub(super) fn status(
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
-        mismatches: engine.mismatches().collect(),
+        ignored: ignored(engine),
     }
 }
 
@@ -58,6 +58,12 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) 
         (_, _, Stage::Preparing | Stage::Proposing) => Why::Campaigning,
         _ => Why::Waiting,
     }
+}
+
+/// The nodes whose messages change nothing at this node.
+pub(super) fn ignored(engine: &Engine) -> Vec<IgnoredNode> {
+    let ignored = |(node, mismatch): (_, Mismatch)| IgnoredNode { node, reason: mismatch.to_string() };
+    engine.mismatches().map(ignored).collect()
 }
 
 /// The voters that leave requests without replies.

@@ -42,7 +42,7 @@ pub struct Status {
     /// The reason why this node leads or does not lead.
     pub why: Why,
     /// The nodes whose messages change nothing at this node: they may be missing for a majority.
-    pub mismatches: Vec<(NodeId, Mismatch)>,
+    pub ignored: Vec<IgnoredNode>,
 }
 
 impl Status {
@@ -57,22 +57,31 @@ impl Status {
             candidate: true,
             queue: Vec::new(),
             why: Why::Waiting,
-            mismatches: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 
     /// The reason why this node leads or does not lead, in a sentence. Nodes that do not match come first: whatever else
     /// holds is a consequence.
     pub fn explanation(&self) -> String {
-        let mismatch =
-            |(node, mismatch): &(NodeId, Mismatch)| format!("node {node} is ignored: {mismatch}; ");
-        self.mismatches.iter().map(mismatch).chain([self.why.to_string()]).collect()
+        let ignored = |it: &IgnoredNode| format!("node {} is ignored: {}; ", it.node, it.reason);
+        self.ignored.iter().map(ignored).chain([self.why.to_string()]).collect()
     }
 
     /// Whether this node leads.
     pub fn leads(&self) -> bool {
         self.lease_remaining.is_some()
     }
+}
+
+/// A node whose messages change nothing at this node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct IgnoredNode {
+    /// The node.
+    pub node: NodeId,
+    /// The reason, as a sentence.
+    pub reason: String,
 }
 
 /// The reason why a node leads an election or does not lead it.
