@@ -82,14 +82,22 @@ impl Programs {
         Ok(program(&[&[&*path], arguments].concat()))
     }
 
-    /// Runs the tests of all test programs whose names contain this text, one test at a time or several.
+    /// Runs the tests of all programs `it` whose names contain this text, so many at a time. An error if there is none.
     pub(crate) fn run_tests(&self, filter: &str, threads: u32) -> Result<(), String> {
-        for tests in self.tests() {
+        let mut count = 0;
+        for tests in self.tests().filter(|tests| tests.name == "it") {
             let (path, threads) = (tests.path.to_string_lossy(), threads.to_string());
-            let words = [&*path, filter, "--quiet", "--test-threads", &threads];
-            program(&words).within(&tests.folder).run()?;
+            let list =
+                program(&[&*path, filter, "--list", "--format", "terse"]).within(&tests.folder).output()?;
+            let found = list.lines().filter(|line| line.ends_with(": test")).count();
+            if found > 0 {
+                program(&[&*path, filter, "--quiet", "--test-threads", &threads])
+                    .within(&tests.folder)
+                    .run()?;
+            }
+            count += found;
         }
-        Ok(())
+        if count == 0 { Err(format!("no test is called `{filter}`")) } else { Ok(()) }
     }
 
     /// All programs of tests.

@@ -74,12 +74,10 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     steps.step("tests of real network faults", || programs.run_tests(NETWORK_FAULTS, 1))?;
     // The tests ran the set once in another process: a run must depend only on its seed.
     steps.step("determinism, a second time", || programs.run_tests("determinism::", 2))?;
-    let (release, lints, documentation) = steps
-        .step("the rest of release build, lints and documentation", || {
-            background.join().map_err(|_| "a thread has panicked".to_string())
-        })?;
-    steps.step("lints", || lints)?;
-    steps.step("documentation", || documentation)?;
+    let release = steps.step("the rest of the release build, lints and documentation", || {
+        let (release, lints, documentation) = background.join().map_err(|_| "a thread has panicked")?;
+        lints.and(documentation).and(release)
+    })?;
     steps.step("symbols", || copies::check_all(&programs))?;
     steps.step("the worked example of CONTRIBUTING.md", || {
         program(&[&*programs.path(Kind::Example, "roll_call")?.to_string_lossy()]).run()
@@ -99,8 +97,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     steps.step("packages", packages)?;
     steps.step("public API of the facade", facade::check)?;
     steps.step("the default program, and the demo", || {
-        let programs = release?;
-        let path = programs.path(Kind::Binary, "suffrage")?;
+        let path = release.path(Kind::Binary, "suffrage")?;
         build::check_program(path)?;
         program(&[&path.to_string_lossy(), "demo", "--once"]).run()
     })?;

@@ -62,7 +62,7 @@ pub struct Grant {
     pub token: Token,
     /// The candidate that holds the lease.
     pub holder: NodeId,
-    /// The life of the holder.
+    /// The boot of the holder.
     pub boot: Boot,
     /// The rank of the holder.
     pub attribute: Attribute,
@@ -223,7 +223,7 @@ pub enum Body {
     Membership(Box<MembershipMessage>),
 }
 
-/// One life of a node: a random number that a process draws when it starts. A grant belongs to a node and its boot, so
+/// The boot of a node: a random number that a process draws when it starts. A grant belongs to a node and its boot, so
 /// that a process never takes over the lease of another one with the same id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -233,7 +233,7 @@ pub struct Boot(pub u64);
 /// share one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header {
-    /// The life of the sender.
+    /// The boot of the sender.
     pub boot: Boot,
     /// The configuration of the sender.
     pub stamp: Stamp,

@@ -281,7 +281,7 @@ impl Voter {
         Some(Reply::Held { request, grant, remaining })
     }
 
-    /// Whether this life of this node holds the lease.
+    /// Whether this boot of this node holds the lease.
     fn is_held_by(&self, grant: &Grant, (id, boot): (NodeId, Boot)) -> bool {
         grant.holder == id && (grant.boot == boot || self.timings.bug == Some(Bug::IgnoreBoot))
     }

@@ -264,7 +264,9 @@ async fn no_datagram_is_accepted_twice<W: TestNetwork>() {
     attack.all_dropped(&datagrams, Dropped::Replayed).await;
     attack.inject(&later.seal(TWO, b"after a restart"));
     assert_eq!(attack.accepted().await.len(), 1);
+    assert_eq!(attack.two.counters().stale_sender(), None);
     attack.all_dropped(&datagrams, Dropped::Stale).await;
+    assert_eq!(attack.two.counters().stale_sender(), Some(NodeId(5)));
     attack.all_dropped(&[attack.seal.seal(TWO, b"never seen, but of an earlier run")], Dropped::Stale).await;
 }
 

@@ -38,6 +38,6 @@ pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
 pub use self::status::{
-    ElectionCounters, HistoryEntry, IgnoredNode, Leader, MembershipStatus, Status, VoterContact, VoterStatus,
-    Why,
+    ElectionCounters, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Status, VoterContact,
+    VoterStatus, Why,
 };

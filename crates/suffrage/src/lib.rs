@@ -96,8 +96,8 @@ pub use suffrage_lease::Token;
 pub use suffrage_net::{Dropped, Snapshot};
 #[doc(inline)]
 pub use suffrage_node::lease::{
-    DurationHistogram, ElectionCounters, HistoryEntry, IgnoredNode, Leader, NodeMetrics, NodeState, Status,
-    VoterContact, VoterStatus, Why,
+    DurationHistogram, ElectionCounters, HistoryEntry, Leader, MismatchedNode, NodeMetrics, NodeState,
+    Status, VoterContact, VoterStatus, Why,
 };
 
 pub use self::builder::{MemberAddress, MemoryStorage, NodeBuilder};

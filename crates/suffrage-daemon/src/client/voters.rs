@@ -202,25 +202,23 @@ impl Session<'_, '_> {
             return Ok(Err(body));
         }
         let mut body = Answer { status, body }.good()?;
-        let mut said = String::new();
+        let mut reported = Value::Null;
         loop {
-            let text =
-                format!("{}: {}", plain(&body["change"]["change"]), plain(&body["change"]["progress"]));
-            // The remaining time is said once.
-            let kind = text.split(", for ").next().unwrap_or_default().to_string();
-            if kind != said {
-                self.say(&text)?;
-                said = kind;
+            let change = &body["change"];
+            // The same state is reported once: its text may have a remaining time.
+            if reported != change["state"] {
+                self.say(&format!("{}: {}", plain(&change["change"]), plain(&change["progress"])))?;
+                reported = change["state"].clone();
             }
-            match body["change"]["state"].as_str() {
+            match change["state"].as_str() {
                 Some("made") => return Ok(Ok(body)),
-                Some("waits") if Instant::now() < deadline => std::thread::sleep(POLL),
-                Some("waits") => {
+                Some("impossible") | None => return Ok(Err(body)),
+                Some(_) if Instant::now() < deadline => std::thread::sleep(POLL),
+                Some(_) => {
                     self.node.post("/voters", &json!({ "stop": {} }))?.good()?;
                     self.say("the change was not made in time: this node has stopped coordinating it")?;
                     return Ok(Err(body));
                 }
-                _ => return Ok(Err(body)),
             }
             body = self.node.get("/voters")?.good()?;
         }

@@ -13,7 +13,7 @@ use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
 use suffrage_node::lease::membership::Configuration;
-use suffrage_node::lease::{IgnoredNode, Leader, LeaderChange, Node, NodeState, VoterContact};
+use suffrage_node::lease::{Leader, LeaderChange, MismatchedNode, Node, NodeState, VoterContact};
 use suffrage_node::resolver::Lookup;
 use tokio::sync::{mpsc, watch};
 
@@ -66,7 +66,7 @@ pub(super) async fn configurations(mut configurations: watch::Receiver<Arc<Confi
 /// node whose messages are ignored.
 pub(super) async fn voters(node: Node) {
     let mut state = node.state();
-    let (mut silent, mut ignored) = (BTreeSet::new(), BTreeSet::new());
+    let (mut silent, mut mismatches) = (BTreeSet::new(), BTreeSet::new());
     loop {
         tokio::select! {
             () = tokio::time::sleep(CONTACTS) => {}
@@ -74,8 +74,8 @@ pub(super) async fn voters(node: Node) {
         }
         // A node that is suspended answers later. A node that has stopped ends this loop.
         let Ok(metrics) = node.metrics().await else { continue };
-        let known = std::mem::replace(&mut ignored, metrics.ignored.iter().cloned().collect());
-        for IgnoredNode { node, reason, .. } in ignored.difference(&known) {
+        let known = std::mem::replace(&mut mismatches, metrics.mismatches.iter().cloned().collect());
+        for MismatchedNode { node, reason, .. } in mismatches.difference(&known) {
             error!(node = node.0, "the messages of node {node} are ignored: {reason}");
         }
         for change in contact_changes(node.id(), &mut silent, &metrics.voters) {
@@ -243,6 +243,10 @@ mod tests {
         assert_eq!(changes(true, true), []);
         let back = ["voter 2 answers again", "voter 3 answers again", "a majority of voters answers again"];
         assert_eq!(changes(false, false), back.map(|text| Regained(text.to_string())));
+        changes(true, true);
+        // Both silent voters are removed from the cluster.
+        let alone = contact_changes(NodeId(1), &mut silent, &[contact(1, false)]);
+        assert_eq!((alone.len(), silent.len()), (0, 0), "{alone:?}");
     }
 
     #[test]

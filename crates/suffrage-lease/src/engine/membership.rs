@@ -134,7 +134,7 @@ impl Engine {
         self.voter.as_ref()
     }
 
-    /// The life of this node.
+    /// The boot of this node.
     pub fn boot(&self) -> Boot {
         self.membership.boot
     }

@@ -143,6 +143,20 @@ pub enum ChangeProgress {
     Made,
 }
 
+impl ChangeProgress {
+    /// A code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ChangeProgress::AwaitsIdentity(_) => "awaits_identity",
+            ChangeProgress::AwaitsVoters(_) => "awaits_voters",
+            ChangeProgress::AwaitsLeases(_) => "awaits_leases",
+            ChangeProgress::AwaitsInstall(_) => "awaits_install",
+            ChangeProgress::Impossible(_) => "impossible",
+            ChangeProgress::Made => "made",
+        }
+    }
+}
+
 impl fmt::Display for ChangeProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |ids: &[NodeId]| ids.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ");

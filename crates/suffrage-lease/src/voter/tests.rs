@@ -487,7 +487,7 @@ fn a_hundred_thousand_elections_share_one_timer() {
 
 /// A second process with the same id waits until the lease of the first one has expired, or is released.
 #[test]
-fn a_grant_belongs_to_one_life_of_its_holder() {
+fn a_grant_belongs_to_one_boot_of_its_holder() {
     let mut harness = Harness::new();
     let other = Boot(8);
     harness.prepare(A, 1);

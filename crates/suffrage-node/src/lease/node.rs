@@ -21,7 +21,8 @@ use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
 use super::status::{
-    ElectionCounters, HistoryEntry, IgnoredNode, Leader, MembershipStatus, Status, VoterContact, VoterStatus,
+    ElectionCounters, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Status, VoterContact,
+    VoterStatus,
 };
 use crate::clock::Clock;
 use crate::storage::Storage;
@@ -75,7 +76,7 @@ pub struct NodeMetrics {
     /// The version of the cluster's configuration.
     pub version: u64,
     /// The nodes whose messages change nothing at this node, and the reasons.
-    pub ignored: Vec<IgnoredNode>,
+    pub mismatches: Vec<MismatchedNode>,
     /// The number of messages that changed nothing for such a reason.
     pub mismatched_messages: u64,
     /// The smoothed time that voters take to answer.

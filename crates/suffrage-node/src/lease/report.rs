@@ -7,7 +7,7 @@ use suffrage_core::{Span, Time};
 use suffrage_lease::{ElectionState, Engine, Mismatch, Stage};
 
 use super::journal::{Journal, Notes};
-use super::status::{IgnoredNode, Leader, MembershipStatus, Status, VoterContact, VoterStatus, Why};
+use super::status::{Leader, MembershipStatus, MismatchedNode, Status, VoterContact, VoterStatus, Why};
 
 /// A span of the node's clock as a duration of the standard library.
 pub(super) fn duration(span: Span) -> Duration {
@@ -35,7 +35,7 @@ pub(super) fn status(
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
-        ignored: ignored(engine),
+        mismatches: mismatches(engine),
     }
 }
 
@@ -61,9 +61,9 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) 
 }
 
 /// The nodes whose messages change nothing at this node.
-pub(super) fn ignored(engine: &Engine) -> Vec<IgnoredNode> {
-    let ignored = |(node, mismatch): (_, Mismatch)| IgnoredNode { node, reason: mismatch.to_string() };
-    engine.mismatches().map(ignored).collect()
+pub(super) fn mismatches(engine: &Engine) -> Vec<MismatchedNode> {
+    let report = |(node, mismatch): (_, Mismatch)| MismatchedNode { node, reason: mismatch.to_string() };
+    engine.mismatches().map(report).collect()
 }
 
 /// The voters that leave requests without replies.

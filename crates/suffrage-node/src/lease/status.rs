@@ -42,7 +42,7 @@ pub struct Status {
     /// The reason why this node leads or does not lead.
     pub why: Why,
     /// The nodes whose messages change nothing at this node: they may be missing for a majority.
-    pub ignored: Vec<IgnoredNode>,
+    pub mismatches: Vec<MismatchedNode>,
 }
 
 impl Status {
@@ -57,15 +57,15 @@ impl Status {
             candidate: true,
             queue: Vec::new(),
             why: Why::Waiting,
-            ignored: Vec::new(),
+            mismatches: Vec::new(),
         }
     }
 
     /// The reason why this node leads or does not lead, in a sentence. Nodes that do not match come first: whatever else
     /// holds is a consequence.
     pub fn explanation(&self) -> String {
-        let ignored = |it: &IgnoredNode| format!("node {} is ignored: {}; ", it.node, it.reason);
-        self.ignored.iter().map(ignored).chain([self.why.to_string()]).collect()
+        let mismatch = |it: &MismatchedNode| format!("node {} is ignored: {}; ", it.node, it.reason);
+        self.mismatches.iter().map(mismatch).chain([self.why.to_string()]).collect()
     }
 
     /// Whether this node leads.
@@ -77,7 +77,7 @@ impl Status {
 /// A node whose messages change nothing at this node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct IgnoredNode {
+pub struct MismatchedNode {
     /// The node.
     pub node: NodeId,
     /// The reason, as a sentence.

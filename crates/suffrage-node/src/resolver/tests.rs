@@ -68,6 +68,7 @@ fn address(last: u8) -> SocketAddr {
 struct Test {
     names: TestNames,
     transport: Arc<Sealed<Queue>>,
+    peers: PeerNames,
     reports: mpsc::UnboundedReceiver<Lookup>,
     state: watch::Sender<NodeState>,
     seal: Seal,
@@ -85,11 +86,11 @@ impl Test {
         let (reported, reports) = mpsc::unbounded_channel();
         let resolver = Resolver::with_service(names.clone(), [(PEER, NAME.to_string())].into()).await;
         resolver.configure(&transport, address(1));
-        resolver.start(&transport, address(1), &watched, move |id, name, lookup| {
+        let peers = resolver.start(&transport, address(1), &watched, move |id, name, lookup| {
             assert_eq!((id, name), (PEER, NAME));
             reported.send(lookup.clone()).unwrap();
         });
-        Test { names, transport, reports, state, seal, inbox }
+        Test { names, transport, peers, reports, state, seal, inbox }
     }
 
     /// The peer sends a datagram from this address.
@@ -143,6 +144,27 @@ async fn a_peer_that_is_heard_is_not_looked_up() {
     }
     assert_eq!(test.names.lookups(), lookups);
     assert_eq!(test.transport.address(PEER), Some(address(9)));
+}
+
+/// A voter that is replaced, and one whose name becomes an address, are reached where the configuration says.
+#[tokio::test(start_paused = true)]
+async fn addresses_follow_the_configuration_of_the_cluster() {
+    let names = TestNames::default();
+    names.set(&[address(2)]);
+    let test = Test::new(names).await;
+    let configuration = |voters: &[(NodeId, &str)]| {
+        let voters = voters.iter().map(|(id, address)| (*id, address.to_string()));
+        Arc::new(Configuration::founding(voters, "1%".parse().unwrap()).unwrap())
+    };
+    let (sender, receiver) = watch::channel(configuration(&[(ME, "10.0.0.1:7400"), (PEER, NAME)]));
+    test.peers.follow(ME, receiver);
+    let added = NodeId(3);
+    let next = [(ME, "10.0.0.1:7400"), (PEER, "10.0.0.7:7400"), (added, "10.0.0.8:7400"), (NodeId(4), "")];
+    sender.send_replace(configuration(&next));
+    tokio::time::sleep(REFRESH * 3).await;
+    assert_eq!(test.transport.address(PEER), Some(address(7)), "the name is not looked up any more");
+    assert_eq!(test.transport.address(added), Some(address(8)));
+    assert_eq!(test.transport.address(ME), None);
 }
 
 #[tokio::test(start_paused = true)]

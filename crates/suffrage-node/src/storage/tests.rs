@@ -154,7 +154,11 @@ fn a_folder_belongs_to_one_node_and_one_process() {
     let path = folder.path.clone();
     assert!(matches!(DataFolder::create(&path, ME), Err(Error::FolderInUse { .. })));
     assert!(matches!(DataFolder::open(&path, ME), Err(Error::FolderInUse { .. })));
+    // A save of an aborted node may still be running.
+    let file = folder.file::<State>("voter");
     drop(folder);
+    assert!(matches!(DataFolder::open(&path, ME), Err(Error::FolderInUse { .. })));
+    drop(file);
     assert!(matches!(DataFolder::create(&path, ME), Err(Error::NodeExists { .. })));
     match DataFolder::open(&path, NodeId(8)) {
         Err(Error::AnotherNode { found: ME, expected: NodeId(8), .. }) => {}

@@ -107,7 +107,7 @@ impl Page {
             name,
             "Nodes of another cluster, and ids that two processes have: this node ignores their messages.",
         );
-        self.line(format_args!("{name} {}", metrics.ignored.len()));
+        self.line(format_args!("{name} {}", metrics.mismatches.len()));
         let name = "suffrage_mismatched_messages_total";
         self.counter(name, "Messages that this node has ignored for such a reason.");
         self.line(format_args!("{name} {}", metrics.mismatched_messages));

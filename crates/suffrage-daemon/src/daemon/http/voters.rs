@@ -85,12 +85,8 @@ async fn body(app: &App, membership: &MembershipStatus) -> Result<Json<Value>, P
         })
     };
     let change = membership.change.as_ref().map(|(change, progress)| {
-        let state = match progress {
-            ChangeProgress::Made => "made",
-            ChangeProgress::Impossible(_) => "impossible",
-            _ => "waits",
-        };
-        json!({ "change": change.to_string(), "state": state, "progress": progress.to_string() })
+        let (change, text) = (change.to_string(), progress.to_string());
+        json!({ "change": change, "state": progress.code(), "progress": text })
     });
     let mismatches: Vec<Value> = membership
         .mismatches

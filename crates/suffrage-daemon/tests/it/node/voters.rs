@@ -253,6 +253,26 @@ fn a_change_that_cannot_succeed_changes_nothing() {
     }
 }
 
+/// A cluster that is founded anew, as `tokens-above` says.
+#[test]
+fn tokens_of_a_new_cluster_begin_above_the_configured_number() {
+    let mut nodes = Nodes::new("voters-anew");
+    nodes.start(1, &[1], &["--new", "--tokens-above", "7000"]);
+    let (status, body) = nodes.post(1, "x/campaign", &json!({ "ttl": "2s", "wait": "30s" }));
+    assert!(status == 200 && body["token"].as_u64() == Some(7_001), "{body}");
+}
+
+/// A node that is no voter found the cluster at version 0, and is started again with another list.
+#[test]
+fn a_node_that_does_not_vote_starts_again_with_any_list() {
+    let mut nodes = Nodes::founded("voters-again", &[1, 2]);
+    nodes.start(9, &[1], &[]);
+    soon(|| (nodes.voters(9)["certain"] == true).then_some(()));
+    nodes.kill(9);
+    nodes.start(9, &[2], &[]);
+    soon(|| (nodes.ids(9) == [1, 2]).then_some(()));
+}
+
 /// The command is killed at some moment, and run again.
 #[test]
 fn a_killed_command_is_completed_by_the_next() {

@@ -447,7 +447,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             voters: self.journal.contacts(now, self.engine().is_voting(now), SILENT_AFTER),
             voter: report::voter_status(now, self.engine()),
             version: self.engine().configuration().version(),
-            ignored: report::ignored(self.engine()),
+            mismatches: report::mismatches(self.engine()),
             mismatched_messages: self.engine().mismatched_messages(),
             round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),
