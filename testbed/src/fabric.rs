@@ -8,7 +8,7 @@ use suffrage_core::Rng;
 
 /// The conditions of the link from one host to another, if it is not cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Weather {
+pub struct LinkConditions {
     /// The probability that a frame is lost.
     pub loss: f64,
     /// The delay of every frame.
@@ -35,7 +35,7 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     cut: bool,
-    weather: Weather,
+    conditions: LinkConditions,
 }
 
 /// A frame in flight. Frames are ordered by arrival, and by departure if they arrive at the same time.
@@ -93,8 +93,8 @@ impl Fabric {
         }
     }
 
-    pub(crate) fn set_weather(&mut self, from: usize, to: usize, weather: Weather) {
-        self.link(from, to).weather = weather;
+    pub(crate) fn set_conditions(&mut self, from: usize, to: usize, conditions: LinkConditions) {
+        self.link(from, to).conditions = conditions;
     }
 
     /// Ends all cuts, losses, delays and duplications.
@@ -118,25 +118,25 @@ impl Fabric {
     }
 
     fn forward(&mut self, now: Duration, from: usize, to: usize, frame: &[u8]) {
-        let Link { cut, weather } = *self.link(from, to);
+        let Link { cut, conditions } = *self.link(from, to);
         if cut {
             self.tally.cut += 1;
             return;
         }
-        if self.rng.chance(weather.loss) {
+        if self.rng.chance(conditions.loss) {
             self.tally.lost += 1;
             return;
         }
         self.tally.forwarded += 1;
-        self.depart(now, to, weather, frame);
-        if self.rng.chance(weather.duplication) {
+        self.depart(now, to, conditions, frame);
+        if self.rng.chance(conditions.duplication) {
             self.tally.doubled += 1;
-            self.depart(now, to, weather, frame);
+            self.depart(now, to, conditions, frame);
         }
     }
 
-    fn depart(&mut self, now: Duration, to: usize, weather: Weather, frame: &[u8]) {
-        let due = now + weather.delay + weather.jitter.mul_f64(self.rng.unit());
+    fn depart(&mut self, now: Duration, to: usize, conditions: LinkConditions, frame: &[u8]) {
+        let due = now + conditions.delay + conditions.jitter.mul_f64(self.rng.unit());
         self.count += 1;
         self.in_flight.push(Reverse(InFlight { due, number: self.count, to, frame: frame.to_vec() }));
     }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn frames_in_flight_arrive_after_a_cut() {
         let mut fabric = Fabric::new(2, 1);
-        fabric.set_weather(1, 2, Weather { delay: 10 * MS, ..Weather::default() });
+        fabric.set_conditions(1, 2, LinkConditions { delay: 10 * MS, ..LinkConditions::default() });
         fabric.on_frame(NOW, 1, &frame(2));
         fabric.heal();
         fabric.on_frame(NOW + MS, 1, &frame(2));
@@ -212,10 +212,10 @@ mod tests {
     /// Sends ten thousand frames. Every bound is more than five standard errors away, and the seed is fixed.
     #[test]
     fn frequencies_match_the_probabilities_and_depend_on_the_seed() {
-        let weather = Weather { loss: 0.2, delay: 5 * MS, jitter: 10 * MS, duplication: 0.1 };
+        let conditions = LinkConditions { loss: 0.2, delay: 5 * MS, jitter: 10 * MS, duplication: 0.1 };
         let run = |seed| {
             let mut fabric = Fabric::new(2, seed);
-            fabric.set_weather(1, 2, weather);
+            fabric.set_conditions(1, 2, conditions);
             (0..10_000).for_each(|_| fabric.on_frame(NOW, 1, &frame(2)));
             let dues = fabric.in_flight.iter().map(|Reverse(frame)| frame.due);
             let (first, last) = (dues.clone().min().unwrap(), dues.max().unwrap());

@@ -35,7 +35,7 @@ mod switch;
 mod wait;
 
 pub use disk::SmallDisk;
-pub use fabric::{Tally, Weather};
+pub use fabric::{LinkConditions, Tally};
 pub use folder::Folder;
 pub use loopback::address;
 pub use network::{Host, Network};

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use tappers::{Interface, Tap};
 
-use crate::fabric::{Tally, Weather, address};
+use crate::fabric::{LinkConditions, Tally, address};
 use crate::leftovers;
 use crate::namespace::{self, Namespace};
 use crate::switch::Switch;
@@ -84,16 +84,16 @@ impl Network {
     }
 
     /// Sets the conditions of the link from one host to another.
-    pub fn set_weather(&self, from: usize, to: usize, weather: Weather) {
-        self.switch.fabric().set_weather(from, to, weather);
+    pub fn set_conditions(&self, from: usize, to: usize, conditions: LinkConditions) {
+        self.switch.fabric().set_conditions(from, to, conditions);
     }
 
     /// Sets the conditions of all links.
-    pub fn set_weather_everywhere(&self, weather: Weather) {
+    pub fn set_conditions_everywhere(&self, conditions: LinkConditions) {
         let mut fabric = self.switch.fabric();
         for from in 1..=self.hosts.len() {
             for to in (1..=self.hosts.len()).filter(|to| *to != from) {
-                fabric.set_weather(from, to, weather);
+                fabric.set_conditions(from, to, conditions);
             }
         }
     }

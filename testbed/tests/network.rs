@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use suffrage_testbed::{Folder, Network, SmallDisk, Weather};
+use suffrage_testbed::{Folder, LinkConditions, Network, SmallDisk};
 
 const MS: Duration = Duration::from_millis(1);
 /// The time after which a datagram counts as lost, also on a busy machine.
@@ -60,7 +60,11 @@ fn cuts_have_one_or_both_directions_and_heal() {
 fn links_have_the_conditions_that_were_set() {
     let network = Network::new(2, 7).unwrap();
     let (a, b) = (socket(&network, 1), socket(&network, 2));
-    network.set_weather(1, 2, Weather { loss: 0.2, delay: 30 * MS, jitter: 20 * MS, duplication: 0.1 });
+    network.set_conditions(
+        1,
+        2,
+        LinkConditions { loss: 0.2, delay: 30 * MS, jitter: 20 * MS, duplication: 0.1 },
+    );
     let (start, sent) = (Instant::now(), AtomicBool::new(false));
     let all = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {

@@ -28,6 +28,9 @@ const NOT_FAST: &[&str] = &[
 ];
 /// More threads than cores: tests of real clusters mostly wait.
 const TEST_THREADS: &str = "6";
+/// The number of storms that an algorithm's test draws, in all tests and in the fast ones.
+const SEEDS: &str = "1000";
+const FAST_SEEDS: &str = "300";
 
 /// Runs steps and measures the time of each.
 struct StepRunner {
@@ -69,7 +72,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
         let release = Programs::build_nicely(&["build", "--release"]);
         (release, lints(), documentation())
     });
-    steps.step("tests", || tests(&["--workspace"], bless))?;
+    steps.step("tests", || tests(&["--workspace"], SEEDS, bless))?;
     // One at a time, because they load the network.
     steps.step("tests of real network faults", || programs.run_tests(NETWORK_FAULTS, 1))?;
     // The tests ran the set once in another process: a run must depend only on its seed.
@@ -120,7 +123,7 @@ pub(crate) fn fast() -> Result<(), String> {
     style(&mut steps, false)?;
     let excluded = NOT_FAST.iter().flat_map(|package| ["--exclude", package]);
     let packages: Vec<&str> = std::iter::once("--workspace").chain(excluded).collect();
-    steps.step("tests", || tests(&packages, false))?;
+    steps.step("tests", || tests(&packages, FAST_SEEDS, false))?;
     println!("\nnot run: lints, tests of {} and of network faults, torture", NOT_FAST.join(", "));
     steps.end();
     Ok(())
@@ -143,10 +146,11 @@ fn packages() -> Result<(), String> {
 }
 
 /// Runs the tests and doctests of these packages.
-fn tests(packages: &[&str], bless: bool) -> Result<(), String> {
+fn tests(packages: &[&str], seeds: &str, bless: bool) -> Result<(), String> {
     let options = ["--", "--skip", NETWORK_FAULTS];
     cargo(&[&["test", "--quiet", "--no-fail-fast"], packages, &options].concat())
         .env("SUFFRAGE_BLESS", if bless { "1" } else { "0" })
+        .env("SUFFRAGE_SEEDS", seeds)
         .env("RUST_TEST_THREADS", TEST_THREADS)
         .run()
 }

@@ -157,7 +157,7 @@ struct Report {
     validity: f64,
     failover_after_crash: f64,
     /// The additional time for each time that two candidates defeat each other.
-    failover_duel: f64,
+    failover_split_vote: f64,
     failover_after_release: f64,
     lost_renewals: u64,
     lost_renewals_at_work: u64,
@@ -168,7 +168,7 @@ struct Report {
     /// The time before the end of the lease.
     lost_returns_before_end: f64,
     restart_silence: f64,
-    most_drift: f64,
+    max_drift: f64,
     per_second: PerSecond,
     simulated: Option<Simulated>,
     #[serde(skip)]
@@ -253,7 +253,7 @@ impl Report {
             voters: arguments.voters,
             validity: seconds(budget.validity),
             failover_after_crash: seconds(budget.crash),
-            failover_duel: seconds(budget.split_vote),
+            failover_split_vote: seconds(budget.split_vote),
             failover_after_release: seconds(budget.release),
             lost_renewals: budget.lost_renewals,
             lost_renewals_at_work: budget.lost_renewals_at_work,
@@ -262,7 +262,7 @@ impl Report {
             lost_returns_after: seconds(budget.lost_after),
             lost_returns_before_end: seconds(budget.notice),
             restart_silence: seconds(budget.silence),
-            most_drift: budget.max_drift.fraction(),
+            max_drift: budget.max_drift.fraction(),
             per_second: PerSecond {
                 names: arguments.names,
                 leaders: arguments.load().leaders,

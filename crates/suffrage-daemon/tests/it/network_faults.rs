@@ -1,6 +1,7 @@
 //! Real processes on hosts of their own, and real faults: of networks, disks and paused processes, and key rotation. Needs
 //! root, `ip` and `bash`, which `cargo xtask test` installs.
 
+mod bad_network;
 mod disks;
 mod history;
 mod keys;
@@ -10,4 +11,3 @@ mod register;
 mod storm;
 mod support;
 mod voters;
-mod weather;

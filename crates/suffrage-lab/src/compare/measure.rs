@@ -24,7 +24,7 @@ pub(super) struct Cell {
 pub(super) struct RunResult {
     outcome: Outcome,
     time_to_leader: Option<f64>,
-    first_accord: Option<(f64, Traffic)>,
+    first_agreement: Option<(f64, Traffic)>,
 }
 
 impl Cell {
@@ -54,8 +54,8 @@ impl Cell {
         let run = self.draw(seed);
         let outcome = runner.expect("a contract names valid values").run(&run.scenario);
         let time_to_leader = run.time_to_leader(&outcome);
-        let first_accord = run.first_agreement(&outcome);
-        RunResult { outcome, time_to_leader, first_accord }
+        let first_agreement = run.first_agreement(&outcome);
+        RunResult { outcome, time_to_leader, first_agreement }
     }
 
     fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
@@ -90,7 +90,7 @@ pub(super) struct Totals {
     violated: usize,
     firsts: Vec<f64>,
     times: Vec<f64>,
-    accord: RunningMean,
+    agreement: RunningMean,
     leaderless: RunningMean,
     split: RunningMean,
     leaderships: RunningMean,
@@ -116,11 +116,11 @@ pub(super) struct Row {
     /// The time to the final agreement, over the runs that ended in agreement. None if no run did.
     pub(super) time_to_leader: Option<Times>,
     /// The time to the first agreement, over the runs that had one.
-    pub(super) time_to_first_accord: Option<Times>,
+    pub(super) time_to_first_agreement: Option<Times>,
     /// The traffic until the first agreement.
-    pub(super) sent_to_first_accord: Option<Sent>,
+    pub(super) sent_to_first_agreement: Option<Sent>,
     /// The share of time in which all live processes agreed on a live leader.
-    pub(super) accord: Estimate,
+    pub(super) agreement: Estimate,
     pub(super) leaderless: Estimate,
     pub(super) split: Estimate,
     leaderships: Estimate,
@@ -160,17 +160,17 @@ pub(super) struct Sent {
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, RunResult { outcome, time_to_leader, first_accord }: &RunResult) {
+    pub(super) fn add(&mut self, RunResult { outcome, time_to_leader, first_agreement }: &RunResult) {
         let window = outcome.window.expect("a trial has a window");
         self.runs += 1;
         self.violated += usize::from(!outcome.violations.is_empty());
         self.times.extend(time_to_leader);
-        if let Some((time, sent)) = *first_accord {
+        if let Some((time, sent)) = *first_agreement {
             self.firsts.push(time);
             self.messages_to_first.add(sent.messages as f64);
             self.bytes_to_first.add(sent.bytes as f64);
         }
-        self.accord.add(window.agreement / (window.to - window.from));
+        self.agreement.add(window.agreement / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
         self.leaderships.add(window.leaderships as f64);
@@ -187,12 +187,12 @@ impl Totals {
             settled_runs: self.times.len(),
             agreed: proportion(self.times.len(), self.runs),
             time_to_leader: Times::of(&self.times),
-            time_to_first_accord: Times::of(&self.firsts),
-            sent_to_first_accord: (!self.firsts.is_empty()).then(|| Sent {
+            time_to_first_agreement: Times::of(&self.firsts),
+            sent_to_first_agreement: (!self.firsts.is_empty()).then(|| Sent {
                 messages: self.messages_to_first.estimate(),
                 bytes: self.bytes_to_first.estimate(),
             }),
-            accord: self.accord.estimate().clamp(0.0, 1.0),
+            agreement: self.agreement.estimate().clamp(0.0, 1.0),
             leaderless: self.leaderless.estimate(),
             split: self.split.estimate(),
             leaderships: self.leaderships.estimate(),

@@ -23,7 +23,7 @@ const COLUMNS: &[(&str, &str)] = &[
          the runs that ended in agreement. If messages are lost until the end, it is the time after which \
          agreement was last restored",
     ),
-    ("ACCORD", "share of time in which all live processes agree on a live leader"),
+    ("AGREEMENT", "share of time in which all live processes agree on a live leader"),
     ("LEADERLESS", "time in which no process believes that it leads"),
     ("SPLIT", "time in which more than one process believes that it leads"),
     (
@@ -43,17 +43,17 @@ const COLUMNS: &[(&str, &str)] = &[
 /// The cells of a row, in the order of the columns.
 fn cells(row: &Row, runs: u64) -> Vec<String> {
     let maybe = |value: Option<f64>| value.map_or("-".to_string(), format_number);
-    let (first, last) = (row.time_to_first_accord, row.time_to_leader);
+    let (first, last) = (row.time_to_first_agreement, row.time_to_leader);
     vec![
         format!("{}/{runs}", row.settled_runs),
         maybe(first.map(|times| times.median)),
         maybe(first.map(|times| times.p99)),
         maybe(last.map(|times| times.median)),
-        format!("{:.1}%", 100.0 * row.accord.mean),
+        format!("{:.1}%", 100.0 * row.agreement.mean),
         format_number(row.leaderless.mean),
         format_number(row.split.mean),
         maybe(row.wrong_suspicions.map(|wrong| wrong.mean)),
-        maybe(row.sent_to_first_accord.map(|sent| sent.messages.mean)),
+        maybe(row.sent_to_first_agreement.map(|sent| sent.messages.mean)),
         format_number(row.messages.mean),
         format_number(row.bytes.mean),
     ]

@@ -115,9 +115,9 @@ fn runs_without_agreement_are_shown() {
     let table = json(line);
     let row = &rows(&table["scenarios"][0])[0];
     assert_eq!(row["agreed"]["mean"], 0.0);
-    assert!(row["time_to_leader"].is_null() && row["time_to_first_accord"].is_null());
+    assert!(row["time_to_leader"].is_null() && row["time_to_first_agreement"].is_null());
     assert_eq!(
-        (row["leaderless"]["mean"].as_f64(), row["accord"]["mean"].as_f64()),
+        (row["leaderless"]["mean"].as_f64(), row["agreement"]["mean"].as_f64()),
         (Some(680.0), Some(0.0))
     );
     let text = succeed(line);

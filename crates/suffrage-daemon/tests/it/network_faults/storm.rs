@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use suffrage_core::Rng;
-use suffrage_testbed::Weather;
+use suffrage_testbed::LinkConditions;
 
 use crate::network_faults::support::Cluster;
 
@@ -35,9 +35,9 @@ fn strike(cluster: &mut Cluster, rng: &mut Rng) -> String {
         }
         4 => {
             let loss = rng.unit() * 0.3;
-            let weather = Weather { loss, delay: 2 * MS, jitter: 60 * MS, duplication: 0.2 };
-            cluster.network.set_weather_everywhere(weather);
-            format!("the weather is bad, {loss:.2} is lost")
+            let conditions = LinkConditions { loss, delay: 2 * MS, jitter: 60 * MS, duplication: 0.2 };
+            cluster.network.set_conditions_everywhere(conditions);
+            format!("the network is bad, {loss:.2} is lost")
         }
         5 => {
             let host = few[0];

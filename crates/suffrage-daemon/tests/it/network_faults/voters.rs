@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use suffrage_testbed::Weather;
+use suffrage_testbed::LinkConditions;
 
 use crate::network_faults::support::{Cluster, until};
 
@@ -107,8 +107,8 @@ fn all_machines_are_replaced_under_faults() {
         cluster.candidates.push(Some(cluster.run(host, &cluster.keys(host))));
     }
     let first = cluster.leader_after(0);
-    let bad = Weather { loss: 0.1, delay: 2 * MS, jitter: 40 * MS, duplication: 0.2 };
-    cluster.network.set_weather_everywhere(bad);
+    let bad = LinkConditions { loss: 0.1, delay: 2 * MS, jitter: 40 * MS, duplication: 0.2 };
+    cluster.network.set_conditions_everywhere(bad);
     for (old, new) in [(1_u32, 4), (2, 5), (3, 6)] {
         let words =
             ["replace", &old.to_string(), &format!("{new}={}", cluster.address(new)), "--timeout", "10s"];

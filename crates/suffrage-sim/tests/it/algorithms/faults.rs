@@ -7,6 +7,8 @@ use suffrage_core::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, R
 use suffrage_sim::invariants::{Agreement, Termination};
 use suffrage_sim::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
+use crate::algorithms::seeds;
+
 /// The support that processes have in a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
@@ -119,12 +121,6 @@ fn outcome(contract: &Contract, seed: u64, setup: Setup) -> Outcome {
     };
     let run = RunScenario { scenario: storm_scenario_for(contract, seed, setup), settings };
     catalog::visit(contract.name, run).expect("it is in the catalog")
-}
-
-/// The number of storms for each algorithm: `SUFFRAGE_SEEDS`, or 2,000.
-#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
-fn seeds() -> u64 {
-    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
 /// True if the algorithm can work with this setup. An algorithm that relies on a detector, and whose contract names no

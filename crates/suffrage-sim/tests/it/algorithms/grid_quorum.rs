@@ -6,6 +6,8 @@ use suffrage_core::{
 };
 use suffrage_sim::{Detector, End, Fault, Latency, Ranking, Scenario, Storm, World, keep_disks, storm};
 
+use crate::algorithms::seeds;
+
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
@@ -264,12 +266,6 @@ fn storm_scenario(seed: u64) -> (Scenario, Options) {
     keep_disks(&mut scenario.plan);
     scenario.until = Some(time(2_000));
     (scenario, Options { reaffirm: lossy.then_some(10), ..Options::default() })
-}
-
-/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
-#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
-fn seeds() -> u64 {
-    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
 #[test]

@@ -11,6 +11,8 @@ use suffrage_sim::{
     Cut, Detector, Fault, Latency, Observer, Outcome, Ranking, Scenario, Storm, TraceEvent, storm,
 };
 
+use crate::algorithms::seeds;
+
 fn at(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
@@ -273,12 +275,6 @@ fn storm_scenario(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
     };
     let commands = (0..rng.below(8)).map(|_| command(rng)).collect();
     (scenario, commands)
-}
-
-/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
-#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
-fn seeds() -> u64 {
-    std::env::var("SUFFRAGE_SEEDS").map_or(3_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
 /// The bound that the algorithm's file states: 200 message delays for at most nine processes.

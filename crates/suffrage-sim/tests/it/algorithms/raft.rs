@@ -4,6 +4,8 @@ use suffrage_algorithms::raft::{Options, Raft};
 use suffrage_core::{Algorithm, Command, NodeId, Rng, Roster, Span, Start, Time};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, Storm, World, keep_disks, storm};
 
+use crate::algorithms::seeds;
+
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
@@ -54,12 +56,6 @@ fn storm_scenario(seed: u64) -> Scenario {
     keep_disks(&mut scenario.plan);
     scenario.until = Some(time(900));
     scenario
-}
-
-/// The number of storms: `SUFFRAGE_SEEDS`, or 2,000.
-#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
-fn seeds() -> u64 {
-    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
 /// With and without pre-vote and check-quorum: safety does not depend on them.

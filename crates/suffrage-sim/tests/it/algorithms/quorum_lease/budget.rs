@@ -13,7 +13,7 @@ use suffrage_lease::{
 use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 
-use crate::algorithms::quorum_lease::storm_scenarios::seeds;
+use crate::algorithms::seeds;
 
 fn span(text: &str) -> Span {
     Span::parse_duration(text).unwrap()
@@ -67,7 +67,7 @@ impl Measured {
 fn measure(cause: FailoverCause) -> Vec<Measured> {
     let all = CASES.into_iter().flat_map(|case| GROUPS.map(|group| (case, group)));
     let measured = all.map(|(case, group)| {
-        let runs = (0..1_000).map(|seed| trial(case, group, seed).run(cause));
+        let runs = (0..500).map(|seed| trial(case, group, seed).run(cause));
         Measured { case, voters: group.0, failovers: runs.collect() }
     });
     measured.collect()

@@ -5,7 +5,8 @@ use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Fault, Scenario};
 
-use crate::algorithms::quorum_lease::storm_scenarios::{seeds, storm_scenario, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{storm_scenario, time};
+use crate::algorithms::seeds;
 
 /// The number of 2,000 storms that violate a promise, and the promises.
 fn found(bug: Bug) -> (usize, Vec<&'static str>) {

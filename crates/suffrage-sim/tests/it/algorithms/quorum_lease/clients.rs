@@ -4,7 +4,7 @@
 use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
-use crate::algorithms::quorum_lease::storm_scenarios::seeds;
+use crate::algorithms::seeds;
 
 /// The outcomes of the cases with such options, from the first seed on.
 fn tortured_if(wanted: fn(&Options) -> bool, bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {

@@ -5,7 +5,8 @@ use suffrage_core::{Command, NodeId, Roster, Span};
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Outcome, Scenario};
 
-use crate::algorithms::quorum_lease::storm_scenarios::{drift, seeds, storm_scenario, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{drift, storm_scenario, time};
+use crate::algorithms::seeds;
 
 fn two_at_once(outcome: &Outcome) -> bool {
     outcome.violations.iter().any(|violation| violation.invariant == "at-most-one-leader")

@@ -4,7 +4,8 @@ use suffrage_core::{Algorithm, Attribute, Command, Message as _, NodeId, Process
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Fault, Ranking, Scenario, World};
 
-use crate::algorithms::quorum_lease::storm_scenarios::{leaders, seeds, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{leaders, time};
+use crate::algorithms::seeds;
 
 /// The number of messages of this kind.
 fn sent(world: &World<QuorumLease>, kind: &str) -> u64 {

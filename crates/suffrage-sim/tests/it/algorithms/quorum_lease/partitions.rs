@@ -7,7 +7,8 @@ use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Cut, Fault, Scenario, World};
 
-use crate::algorithms::quorum_lease::storm_scenarios::{leaders, seeds, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{leaders, time};
+use crate::algorithms::seeds;
 
 /// `members` voters that are candidates too; 3 leads since time 4.
 fn group(members: usize, seed: u64) -> Scenario {

@@ -11,12 +11,6 @@ pub(crate) fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
 
-/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
-#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
-pub(crate) fn seeds() -> u64 {
-    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
-}
-
 /// All faults within the model: loss, duplication, late messages, cuts of all kinds, crashes with the disk kept, some
 /// of them short, pauses longer than a lease, clocks that drift up to the bound, new ranks, commands at any time.
 pub(crate) fn storm_scenario(seed: u64) -> (Scenario, Options) {

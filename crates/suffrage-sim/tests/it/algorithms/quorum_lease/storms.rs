@@ -4,8 +4,9 @@ use suffrage_lease::QuorumLease;
 use suffrage_sim::invariants::FencedRegister;
 
 use crate::algorithms::quorum_lease::storm_scenarios::{
-    STORM_END, electable, leaders, reranked, seeds, storm_scenario, time,
+    STORM_END, electable, leaders, reranked, storm_scenario, time,
 };
+use crate::algorithms::seeds;
 
 /// The number of delay bounds after the last fault within which a process leads. A lease and the silence after a restart
 /// end at the same time (`ttl`). A candidate that lost its place in the queue, or was defeated, returns (another `ttl`).
