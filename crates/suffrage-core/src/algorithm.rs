@@ -139,7 +139,7 @@ pub struct CommandStorm<'o> {
     pub delay: Span,
     /// The time at which all faults end.
     pub end: Time,
-    /// The delay bound of the network, as long as no fault slows messages.
+    /// The median delay of a message, as long as no fault slows messages.
     pub latency: Span,
     /// Faults that the algorithm adds at certain moments of its commands.
     pub disruptions: Vec<(Time, Disruption)>,

@@ -180,7 +180,7 @@ fn add_commands<A: Algorithm>(
         roster: &scenario.roster,
         delay: scenario.bound(),
         end,
-        latency: scenario.latency.bound(),
+        latency: scenario.latency.median(),
         disruptions: Vec::new(),
         alone: false,
     };

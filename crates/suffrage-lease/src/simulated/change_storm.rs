@@ -11,22 +11,23 @@
 use suffrage_core::{CommandStorm, Disruption, NodeId, Span, Time};
 
 use super::{Options, TENTH};
-use crate::engine::{Action, Command, VoterChange};
+use crate::engine::{Action, CandidateConfig, Command, VoterChange};
 
 /// Draws changes of the voters.
 pub(super) fn changes(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
     let nodes = options.nodes(storm.roster.len());
     let voters = options.voters.min(nodes);
     let mut changes = ChangeStorm { options, storm, nodes, voters, commands: Vec::new() };
-    // Clients have sessions at nodes, which they need to lead.
-    let plots = if options.clients == 0 && nodes > voters { 10 } else { 5 };
-    match changes.below(plots) {
+    // Clients lead through nodes, which stand for them only. A plot takes some leases.
+    let fits = changes.lease() * 2 < changes.storm.end.since(Time::ZERO);
+    let kinds = if options.clients == 0 && nodes > voters && fits { 12 } else { 5 };
+    match changes.below(kinds) {
         0 | 1 => changes.random_changes(),
         2 | 3 => changes.migration(),
         4 if voters > 2 => changes.lost_disks(),
         4 => changes.random_changes(),
-        5..=7 => changes.succession(),
-        8 => changes.division(),
+        5..=8 => changes.succession(),
+        9 | 10 if voters <= 2 => changes.division(),
         _ => changes.race(),
     }
     changes.commands
@@ -77,14 +78,15 @@ impl ChangeStorm<'_, '_> {
         self.after(Time::ZERO, self.storm.end.since(Time::ZERO), 0.0, 1.0)
     }
 
-    /// The time `at` plus a random multiple of `span` from `min` to `max`, in tenths of a time unit, within the storm.
+    /// The time `at` plus a random multiple of `span` from `min` to `max`, in tenths of a time unit, before the storm ends.
     fn after(&mut self, at: Time, span: Span, min: f64, max: f64) -> Time {
         let factor = min + self.storm.rng.unit() * (max - min);
         let later = at + span.scale(factor);
-        Time::from_nanos(later.as_nanos() / TENTH * TENTH).min(self.storm.end)
+        let last = self.storm.end.as_nanos().saturating_sub(TENTH);
+        Time::from_nanos((later.as_nanos() / TENTH * TENTH).min(last))
     }
 
-    /// [`after`](Self::after) with a multiple of the network's delay.
+    /// [`after`](Self::after) with a multiple of the network's usual delay.
     fn soon(&mut self, at: Time, min: f64, max: f64) -> Time {
         let latency = self.storm.latency;
         self.after(at, latency, min, max)
@@ -198,14 +200,23 @@ impl ChangeStorm<'_, '_> {
         }
     }
 
-    /// Begins a plot: no other faults, and all nodes but one leave all elections. At the end they join again.
-    fn begin_plot(&mut self, leader: Option<usize>) {
+    /// Begins a plot: no other faults, and no node stands. As soon as all have found their cluster, all but one leave all
+    /// elections. At the end they join again. Returns the moment by which they have left.
+    fn begin_plot(&mut self, leader: Option<usize>) -> Time {
         self.storm.alone = true;
-        for slot in (0..self.nodes).filter(|slot| Some(*slot) != leader) {
-            self.push(Time::ZERO, slot, Action::Leave);
-        }
+        let gap = self.options.timings(self.storm.delay).gap;
+        let enquired = self.after(Time::ZERO, gap, 1.2, 1.5);
+        let left = self.soon(enquired, 2.0, 4.0);
         let end = self.storm.end;
-        (0..self.nodes).for_each(|slot| self.push(end, slot, Action::Join(None)));
+        for slot in 0..self.nodes {
+            self.push(Time::ZERO, slot, Action::Withdraw);
+            if Some(slot) != leader {
+                self.push(left, slot, Action::Leave);
+            }
+            self.push(end, slot, Action::Join(None));
+            self.push(end, slot, Action::Stand { once: false });
+        }
+        left
     }
 
     /// Nodes that know no token join all elections around this moment.
@@ -224,18 +235,15 @@ impl ChangeStorm<'_, '_> {
     fn succession(&mut self) {
         let newcomers: Vec<usize> = (self.voters..self.nodes).collect();
         let leader = self.candidate(&[]).filter(|_| self.chance(0.9));
-        self.begin_plot(leader);
         let lease = self.lease();
-        let mut at = self.soon(Time::ZERO, 2.0, 20.0);
-        if let Some(leader) = leader {
-            self.push(at, leader, Action::Campaign);
-            at = self.soon(at, 4.0, 20.0);
-        }
-        let only = self.chance(0.7).then(|| self.node());
+        let mut at = self.begin_plot(leader);
+        let only = self.chance(0.5).then(|| self.node());
         let adopts = only.unwrap_or_else(|| self.node());
         self.change(at, adopts, VoterChange::Adopt);
-        at = self.soon(at, 6.0, 16.0);
+        at = self.soon(at, 9.0, 16.0);
         if let Some(leader) = leader {
+            self.push(at, leader, Action::Stand { once: false });
+            at = self.soon(at, 8.0, 20.0);
             self.retire(at, leader);
         }
         let quick = self.chance(0.7);
@@ -248,15 +256,16 @@ impl ChangeStorm<'_, '_> {
                     None => old,
                 };
                 self.change(at, coordinator, change);
-                if self.chance(0.3) {
-                    let (slot, down) = (if self.chance(0.7) { old } else { new }, self.soon(at, 4.0, 14.0));
-                    let back = self.soon(down, 0.0, 4.0);
-                    self.disrupt(down, Disruption::Restart { slot, back, disk: true });
-                }
                 at = match quick {
                     true => self.soon(at, 6.0, 14.0),
                     false => self.after(at, lease, 0.8, 1.4),
                 };
+                if self.chance(0.4) {
+                    let (slot, down) = (if self.chance(0.7) { old } else { new }, at);
+                    at = self.soon(down, 0.0, 3.0);
+                    self.disrupt(down, Disruption::Restart { slot, back: at, disk: true });
+                    at = self.soon(at, 0.0, 3.0);
+                }
             }
             self.join_rivals(at, leader.as_slice());
         }
@@ -275,9 +284,8 @@ impl ChangeStorm<'_, '_> {
             }
             3 => self.push(at, leader, Action::Leave),
             4 => {
-                // Nobody has heard of its tokens.
-                let left = self.soon(Time::ZERO, 4.0, 30.0);
-                self.push(left, leader, Action::Leave);
+                let soon = self.soon(at, 0.0, 20.0);
+                self.push(soon, leader, Action::Leave);
             }
             _ => {}
         }
@@ -286,9 +294,8 @@ impl ChangeStorm<'_, '_> {
     /// A voter is removed, and does not hear of it, nor does a candidate on its side. Another candidate leads on the other
     /// side and dies. When its lease is over, the sides meet again.
     fn division(&mut self) {
-        self.begin_plot(None);
-        let lease = self.lease();
-        let mut at = self.soon(Time::ZERO, 1.0, 10.0);
+        let (lease, delay) = (self.lease(), self.storm.delay);
+        let mut at = self.begin_plot(None);
         let stays = if self.voters > 1 { 1 } else { self.voters };
         self.change(at, stays, VoterChange::Add(self.id(stays)));
         at = self.soon(at, 14.0, 24.0);
@@ -296,33 +303,41 @@ impl ChangeStorm<'_, '_> {
         let cut = self.soon(at, 2.0, 6.0);
         let (Some(other), elected) = (self.candidate(&[0, stays]), self.soon(cut, 3.0, 10.0)) else { return };
         let Some(dies) = self.candidate(&[0, stays, other]) else { return };
-        self.push(elected, dies, Action::Join(None));
-        let again = self.soon(elected, 1.0, 8.0);
-        self.push(again, dies, Action::Campaign);
-        let dead = self.soon(again, 4.0, 10.0);
+        // Candidates only observe before they campaign, so that they know the configuration of their side.
+        let config = CandidateConfig { ttl: lease, standing: false, ..CandidateConfig::default() };
+        self.push(elected, dies, Action::Join(Some(config)));
+        let observed = self.after(elected, delay, 6.5, 9.0);
+        let campaigns = self.soon(observed, 4.0, 8.0);
+        self.push(campaigns, dies, Action::Campaign);
+        let dead = self.soon(campaigns, 5.0, 12.0);
         self.disrupt(dead, Disruption::Restart { slot: dies, back: self.storm.end, disk: true });
         let healed = self.after(dead, lease, 1.0, 1.3);
         self.disrupt(cut, Disruption::Separate { slots: vec![0, other], until: healed, one_way: true });
-        let joins = self.soon(cut, 1.0, 3.0);
-        self.push(joins, other, Action::Join(None));
+        let joins = self.soon(cut, 0.5, 3.0);
+        self.push(joins, other, Action::Join(Some(config)));
         self.push(healed, other, Action::Campaign);
     }
 
     /// A coordinator is paused, or cut off, while another one makes another change.
     fn race(&mut self) {
-        self.begin_plot(None);
-        let mut at = self.soon(Time::ZERO, 0.0, 10.0);
+        let mut at = self.begin_plot(None);
         let first = self.node();
         self.change(at, first, VoterChange::Adopt);
         at = self.soon(at, 10.0, 20.0);
         let second = self.node();
-        let slow = self.soon(at, 1.0, 8.0);
-        let until = self.soon(slow, 4.0, 40.0);
+        // Voters accept three or five messages after the command.
+        let slow = self.soon(at, 2.0, 7.0);
+        let until = self.soon(slow, 10.0, 40.0);
         for coordinator in [first, second] {
-            let target = self.node();
             let change = match self.below(2) {
-                0 => VoterChange::Add(self.id(target)),
-                _ => VoterChange::Remove(self.id(target)),
+                0 => {
+                    let new = self.voters as u64 + self.below((self.nodes - self.voters) as u64);
+                    VoterChange::Add(self.id(new as usize))
+                }
+                _ => {
+                    let old = self.below(self.voters as u64);
+                    VoterChange::Remove(self.id(old as usize))
+                }
             };
             self.change(at, coordinator, change);
             at = self.soon(at, 0.0, 12.0);
