@@ -38,3 +38,47 @@ pub(super) fn add(scenario: &mut Scenario, disruptions: Vec<(Time, Disruption)>)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use suffrage_lease::QuorumLease;
+
+    use super::*;
+    use crate::{TortureCase, TortureTarget};
+
+    /// Changes of the voters come with everything that may happen to their coordinators and to the disks of voters.
+    #[test]
+    fn changes_of_the_voters_are_disturbed() {
+        let (mut stopped, mut excused, mut killed, mut paused, mut lost, mut newcomers, mut plots) =
+            (0, 0, 0, 0, 0, 0, 0);
+        for seed in 0..3_000 {
+            let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
+            if !options.changes {
+                continue;
+            }
+            let end = Time::ZERO + Span::from_millis(STORM_END);
+            let last = scenario.commands.iter().map(|(at, ..)| *at).max();
+            assert!(last.is_none_or(|last| last <= end), "seed {seed}");
+            let changes =
+                || scenario.commands.iter().filter(|(_, _, command)| command.starts_with("voters "));
+            let commanded = |text: &str| changes().any(|(_, _, command)| command.starts_with(text));
+            let coordinated = |at: Time, slot: usize| changes().any(|(t, s, _)| *t <= at && *s == slot);
+            let planned =
+                |is: &dyn Fn(Time, &Fault) -> bool| scenario.plan.iter().any(|(at, fault)| is(*at, fault));
+            stopped += u32::from(commanded("voters stop"));
+            excused += u32::from(commanded("voters adopt without"));
+            killed += u32::from(planned(&|at, fault| {
+                matches!(fault, Fault::CrashMidway { slot, .. }
+                    if changes().any(|(t, s, _)| *t == at && s == slot))
+            }));
+            paused += u32::from(planned(
+                &|at, fault| matches!(fault, Fault::Pause(slot, _) if coordinated(at, *slot)),
+            ));
+            lost += u32::from(planned(&|_, fault| matches!(fault, Fault::Recover { disk: false, .. })));
+            newcomers += u32::from(options.known.is_some());
+            plots += u32::from(scenario.initiators.is_empty());
+        }
+        let counts = [stopped, excused, killed, paused, lost, newcomers, plots];
+        assert!(counts.iter().all(|&count| count >= 10), "{counts:?}");
+    }
+}
