@@ -20,6 +20,9 @@ const OF_CHANGES: &[&str] = &[
     "blind-coordinator",
 ];
 
+/// Bugs that about one run in a thousand finds, and by how many more seeds than the others.
+const RARE: (&[&str], u64) = (&["change-while-silent", "mix-versions"], 4);
+
 /// The numbers of seeds.
 pub(crate) struct Effort {
     /// With each bug.
@@ -50,9 +53,10 @@ pub(crate) fn mutants(programs: &Programs, effort: &Effort) -> Result<(), String
     let without_bug = torture(programs, "none", &[], effort.without_bug)?;
     let mut rows = Vec::new();
     for (name, _) in Bug::ALL {
+        let seeds = effort.with_bug * if RARE.0.contains(&name) { RARE.1 } else { 1 };
         let (bug, changes) = (["--bug", name], ["--changes", "on"]);
         let changes = if OF_CHANGES.contains(&name) { &changes[..] } else { &[] };
-        rows.push(torture(programs, name, &[&bug, changes].concat(), effort.with_bug)?);
+        rows.push(torture(programs, name, &[&bug, changes].concat(), seeds)?);
     }
     rows.push(torture(programs, DRIFT.0, DRIFT.1, effort.with_bug)?);
     println!(
