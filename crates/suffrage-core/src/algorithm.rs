@@ -139,6 +139,51 @@ pub struct CommandStorm<'o> {
     pub delay: Span,
     /// The time at which all faults end.
     pub end: Time,
+    /// The median delay of a message, as long as no fault slows messages.
+    pub latency: Span,
+    /// Faults that the algorithm adds at certain moments of its commands.
+    pub disruptions: Vec<(Time, Disruption)>,
+    /// Set by the algorithm if the run has no other faults and no other commands: its own depend on each other.
+    pub alone: bool,
+}
+
+/// A fault that an algorithm draws together with its commands. Processes are named by slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disruption {
+    /// A process is paused.
+    Pause {
+        /// The process.
+        slot: usize,
+        /// The end of the pause.
+        until: Time,
+    },
+    /// A process crashes and recovers.
+    Restart {
+        /// The process.
+        slot: usize,
+        /// The time of the recovery.
+        back: Time,
+        /// True if its disk survives.
+        disk: bool,
+    },
+    /// A process crashes in the middle of an input, and recovers.
+    CrashMidway {
+        /// The process.
+        slot: usize,
+        /// The number of effects before the crash.
+        effects: u32,
+        /// The time of the recovery.
+        back: Time,
+    },
+    /// Processes are separated from all others.
+    Separate {
+        /// The processes.
+        slots: Vec<usize>,
+        /// The end of the separation.
+        until: Time,
+        /// True if only messages of the others are lost.
+        one_way: bool,
+    },
 }
 
 /// One option of an algorithm: its name, its values, and the functions that parse and print it.

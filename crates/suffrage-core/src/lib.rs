@@ -40,7 +40,9 @@ pub mod testing;
 mod time;
 mod view;
 
-pub use algorithm::{Algorithm, BadParameter, CommandStorm, Leases, Parameter, SWITCH, Settings, Visitor};
+pub use algorithm::{
+    Algorithm, BadParameter, CommandStorm, Disruption, Leases, Parameter, SWITCH, Settings, Visitor,
+};
 pub use contract::{
     Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Expense, Formula, Safety, Synchrony, Topology,
 };

@@ -235,7 +235,7 @@ impl Engine {
     pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
         let now = cx.now();
         match action {
-            Action::Join(_) | Action::ChangeVoters(_) => {}
+            Action::Join(_) | Action::ChangeVoters(_) | Action::StopChange => {}
             Action::Leave => self.leave(cx, index),
             Action::Stand { once } => self.change_standing(cx, index, |state| {
                 if !state.standing || !once {
@@ -630,6 +630,7 @@ impl Process for Engine {
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         match (election, action) {
             (_, Action::ChangeVoters(change)) => _ = self.start_change(cx, change.into()),
+            (_, Action::StopChange) => self.stop_change(cx),
             (Some(election), Action::Join(config)) => self.join(cx, &election, config),
             (Some(election), action) => {
                 if let Some(index) = self.index_of(election.hash()) {

@@ -7,16 +7,18 @@
 //! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
 
+mod change_storm;
 mod clients;
 mod command_storm;
+mod contract;
 mod message;
 mod server;
 
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, Attribute, BadParameter, Choice, CommandStorm, Context, Contract, Cost,
-    DRIFT_BOUND, Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter,
-    Process, Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Algorithm, Announcement, Attribute, BadParameter, CommandStorm, Context, Contract, DRIFT_BOUND, Effects,
+    Electorate, Figure, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Settings, Span, Start, Time,
+    Value,
 };
 
 use self::clients::ClientMember;
@@ -53,6 +55,8 @@ pub struct Options {
     pub clients: usize,
     /// Whether a torture changes the voters.
     pub changes: bool,
+    /// The number of founding voters that a node without a founding vote knows when it starts. If none, it knows all.
+    pub known: Option<usize>,
     /// A deliberate bug.
     pub bug: Option<Bug>,
     /// Timings by the clock, which replace all times above.
@@ -72,6 +76,7 @@ impl Default for Options {
             failback: None,
             clients: 0,
             changes: false,
+            known: None,
             bug: None,
             exact: None,
         }
@@ -90,6 +95,8 @@ const GAP: u64 = 6;
 const FAILBACKS: u64 = 8;
 /// The longest lease that voters grant, in usual leases.
 const MAX_GRANTED: u64 = 2;
+/// Moments of commands are in tenths of a time unit, so that they are short on a command line.
+const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// The longest lease that nodes without a vote ask for, in usual leases.
 const MAX_ASKED: u64 = 8;
 
@@ -139,6 +146,13 @@ impl Options {
         members - self.clients.min(members)
     }
 
+    /// The founding voters that a node knows when it starts without a founding vote: others for the next node.
+    fn known_voters(&self, founders: &[NodeId], me: NodeId) -> Vec<NodeId> {
+        let count = self.known.map_or(founders.len(), |known| known.min(founders.len()));
+        let first = (me.0 % founders.len() as u64) as usize;
+        founders.iter().cycle().skip(first).take(count).copied().collect()
+    }
+
     /// The configuration of a client of this rank, for this bound on message delay.
     fn client_config(&self, delay: Span, rank: Attribute) -> ClientConfig {
         let lease = LeaseRequest { ttl: self.timings(delay).ttl, rank };
@@ -159,66 +173,8 @@ impl Options {
     }
 }
 
-/// The default number of voters among this many members.
-const fn voters(members: u64) -> u64 {
-    if members < VOTERS as u64 { members } else { VOTERS as u64 }
-}
-
-/// Release, Vacant and four messages of an election, to or from each voter. A leader that votes saves one Release, and a
-/// successor that votes one message of each other kind. A single member without a vote cannot be both.
-const HANDOVER: Cost = Cost {
-    best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
-    worst: Formula {
-        text: "6V, and 6V - 1 with one who does not vote, and 6(V - 1) with none",
-        of: |n| 6 * voters(n) - [6, 1, 0][(n - voters(n)).min(2) as usize],
-    },
-};
-
 impl Algorithm for QuorumLease {
-    const CONTRACT: Contract = Contract {
-        name: "quorum-lease",
-        summary: "A majority of voters grants a lease and a token: never two leaders at once.",
-        source: "Burrows 2006 (Chubby), 2.4 and 2.8; Trencseni et al. 2012 (PaxosLease)",
-        topology: Topology::Complete,
-        synchrony: Synchrony::BoundedDrift,
-        knowledge: "the voters",
-        tolerates: "crash and recovery with the disk kept; pauses; lost messages; partitions; clocks that \
-                    drift within a bound; a voter that lost its disk votes no more",
-        detection: Detection::Timeout,
-        electorate: Electorate::Voters(VOTERS),
-        needs_disk: true,
-        retries: true,
-        under_loss: &[],
-        safety: Safety::AtMostOne,
-        choice: Choice::Any,
-        handover: true,
-        messages: Cost {
-            best: Formula { text: "4(V - 1), V = min(N, 5)", of: |n| 4 * (n.min(VOTERS as u64) - 1) },
-            worst: Formula { text: "4 min(V, N - 1)", of: |n| 4 * (n - 1).min(VOTERS as u64) },
-        },
-        time: Cost {
-            best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
-            worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
-        },
-        upkeep: &[
-            Expense {
-                operation: "a renewal",
-                messages: Cost {
-                    best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
-                    worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
-                },
-            },
-            Expense { operation: "a handover by release", messages: HANDOVER },
-            Expense { operation: "a handover by transfer", messages: HANDOVER },
-            Expense {
-                operation: "a handover by expiry",
-                messages: Cost {
-                    best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
-                    worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
-                },
-            },
-        ],
-    };
+    const CONTRACT: Contract = contract::CONTRACT;
 
     type Options = Options;
 
@@ -328,6 +284,23 @@ impl Algorithm for QuorumLease {
             show: |options| if options.changes { "on" } else { "off" }.to_string(),
         },
         Parameter {
+            name: "known-voters",
+            value: "COUNT|all",
+            help: "How many of the voters a node knows that is no voter when it starts: it asks them for the others",
+            set: |options, text| match (text, text.parse()) {
+                ("all", _) => {
+                    options.known = None;
+                    Ok(())
+                }
+                (_, Ok(count @ 1..)) => {
+                    options.known = Some(count);
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of voters from 1 on, nor `all`")),
+            },
+            show: |options| options.known.map_or("all".to_string(), |count| count.to_string()),
+        },
+        Parameter {
             name: "bug",
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
@@ -374,6 +347,16 @@ impl Algorithm for QuorumLease {
         &[("voters", "2"), ("changes", "on"), ("ttl", "40"), ("renew", "12"), ("drift-bound", "10%")],
         &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("changes", "on"), ("ttl", "24"), ("renew", "auto")],
+        &[("voters", "2"), ("changes", "on"), ("known-voters", "1"), ("ttl", "30"), ("renew", "9")],
+        &[("voters", "1"), ("candidates", "4"), ("changes", "on"), ("ttl", "40"), ("renew", "12")],
+        &[
+            ("voters", "5"),
+            ("candidates", "3"),
+            ("changes", "on"),
+            ("known-voters", "2"),
+            ("ttl", "20"),
+            ("renew", "6"),
+        ],
         &[
             ("voters", "3"),
             ("candidates", "2"),
@@ -435,7 +418,10 @@ impl Algorithm for QuorumLease {
     }
 
     fn draw_commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
-        command_storm::commands(options, storm)
+        let changes = if options.changes { change_storm::changes(options, storm) } else { Vec::new() };
+        // The commands of a plot depend on each other.
+        let commands = if storm.alone { Vec::new() } else { command_storm::commands(options, storm) };
+        [commands, changes].concat()
     }
 
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
@@ -711,6 +697,7 @@ impl Process for QuorumLease {
         let count = self.options.voters.min(nodes);
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
         let votes = voters.contains(&me);
+        let voters = if votes { voters } else { self.options.known_voters(&voters, me) };
         let stands = self.options.candidates.is_none() || !votes;
         let config = self.options.engine_config(delay, voters, votes);
         let ttl = self.options.timings(delay).ttl;

@@ -37,6 +37,16 @@ impl Latency {
             Latency::LogNormal(median, sigma) => median.scale(libm::exp(sigma * Z)),
         }
     }
+
+    /// The median delay.
+    pub fn median(self) -> Span {
+        match self {
+            Latency::Const(span) => span,
+            Latency::Uniform(min, max) => (min + max).scale(0.5),
+            Latency::Exponential(mean) => mean.scale(std::f64::consts::LN_2),
+            Latency::LogNormal(median, _) => median,
+        }
+    }
 }
 
 /// The network between the processes.

@@ -1,14 +1,15 @@
 //! Torture: a seed decides a whole scenario with faults of all kinds. Then the network heals, and the run goes on until
 //! the algorithm must have kept its promises.
 
+mod disruptions;
 mod leases;
 mod timing;
 
 use suffrage_core::detectors::{self, gossip, heartbeat, phi};
 use suffrage_core::multicast::bimodal;
 use suffrage_core::{
-    Algorithm, Attribute, BadParameter, Command, CommandStorm, Contract, Detection, NodeId, Rng, Roster,
-    Settings, Span, Time, Topology,
+    Algorithm, Attribute, BadParameter, Command, CommandStorm, Contract, Detection, Disruption, NodeId, Rng,
+    Roster, Settings, Span, Time, Topology,
 };
 
 use crate::{
@@ -122,12 +123,14 @@ impl<A: Algorithm> TortureTarget<A> {
                 (leases.recovery, leases.handover)
             }
         };
-        if scenario.stable.is_none() {
-            scenario.commands.extend(commands::<A>(seed, &scenario, &options));
-        }
+        let disruptions = match scenario.stable {
+            None => add_commands::<A>(seed, &mut scenario, &options),
+            Some(_) => Vec::new(),
+        };
         if A::leases(&options).is_some_and(|leases| leases.changes_voters) {
             keep_voters(&mut scenario);
         }
+        disruptions::add(&mut scenario, disruptions);
         let members = scenario.roster.len();
         round(&mut scenario);
         scenario.plan = effective_faults(&scenario.plan, members);
@@ -164,17 +167,33 @@ impl<A: Algorithm> TortureTarget<A> {
     }
 }
 
-/// Draws commands that only this algorithm knows. Their random numbers are separate, so that the faults do not change.
-fn commands<A: Algorithm>(
+/// Draws commands that only this algorithm knows, and returns the faults that go with them. Their random numbers are
+/// separate, so that the other faults do not change.
+fn add_commands<A: Algorithm>(
     seed: u64,
-    scenario: &Scenario,
+    scenario: &mut Scenario,
     options: &A::Options,
-) -> Vec<(Time, usize, String)> {
-    let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(10));
-    let (roster, delay, end) =
-        (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM_END));
-    let drawn = A::draw_commands(options, &mut CommandStorm { rng, roster, delay, end });
-    drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
+) -> Vec<(Time, Disruption)> {
+    let end = Time::ZERO + Span::from_millis(STORM_END);
+    let mut storm = CommandStorm {
+        rng: &mut Rng::new(suffrage_core::Hash::new(seed).word(10)),
+        roster: &scenario.roster,
+        delay: scenario.bound(),
+        end,
+        latency: scenario.latency.median(),
+        disruptions: Vec::new(),
+        alone: false,
+    };
+    let drawn = A::draw_commands(options, &mut storm);
+    let CommandStorm { disruptions, alone, .. } = storm;
+    if alone {
+        scenario.plan = vec![(end, Fault::HealAll)];
+        scenario.commands.clear();
+        scenario.initiators.clear();
+        scenario.loss = 0.0;
+    }
+    scenario.commands.extend(drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())));
+    disruptions
 }
 
 /// Removes the faults after which the processes that vote at the end might not elect a leader, or whose clocks nobody may

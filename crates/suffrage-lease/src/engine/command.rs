@@ -6,7 +6,7 @@
 //!   join ttl 20 rank 3 failback 50 standing
 //!   leave, stand, stand once, campaign, withdraw, resign
 //!   transfer 3, health off, rank 7, pin, unpin
-//!   voters adopt, voters add 4, voters remove 3
+//!   voters adopt, voters adopt without 3, voters add 4, voters remove 3, voters stop
 //! ```
 //!
 //! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node
@@ -89,6 +89,8 @@ pub enum Action {
     Pin(bool),
     /// Change the voters of the cluster. The node coordinates the change; the election is ignored.
     ChangeVoters(VoterChange),
+    /// Stop to coordinate the change that the node coordinates; the election is ignored.
+    StopChange,
 }
 
 /// A change of the voters, by ids. Nodes that reach each other by addresses use [`Change`], which has the address.
@@ -96,6 +98,8 @@ pub enum Action {
 pub enum VoterChange {
     /// See [`Change::Adopt`].
     Adopt,
+    /// See [`Change::Adopt`]. This voter need not answer.
+    AdoptWithout(NodeId),
     /// See [`Change::Add`].
     Add(NodeId),
     /// See [`Change::Remove`].
@@ -106,6 +110,7 @@ impl From<VoterChange> for Change {
     fn from(change: VoterChange) -> Change {
         match change {
             VoterChange::Adopt => Change::Adopt { without: BTreeSet::new() },
+            VoterChange::AdoptWithout(id) => Change::Adopt { without: [id].into() },
             VoterChange::Add(id) => Change::Add(id, String::new()),
             VoterChange::Remove(id) => Change::Remove(id),
         }
@@ -176,8 +181,10 @@ impl fmt::Display for Action {
             Action::Pin(true) => f.write_str("pin"),
             Action::Pin(false) => f.write_str("unpin"),
             Action::ChangeVoters(VoterChange::Adopt) => f.write_str("voters adopt"),
+            Action::ChangeVoters(VoterChange::AdoptWithout(id)) => write!(f, "voters adopt without {id}"),
             Action::ChangeVoters(VoterChange::Add(id)) => write!(f, "voters add {id}"),
             Action::ChangeVoters(VoterChange::Remove(id)) => write!(f, "voters remove {id}"),
+            Action::StopChange => f.write_str("voters stop"),
         }
     }
 }
@@ -193,8 +200,8 @@ impl FromStr for Command {
         let error = || {
             format!(
                 "`{text}` is not a command: use join, leave, stand, stand once, campaign, withdraw, resign, transfer \
-                 ID, health on|off, rank NUMBER, pin, unpin, voters adopt, voters add ID or \
-                 voters remove ID, and append ` in NAME` for one election"
+                 ID, health on|off, rank NUMBER, pin, unpin, voters adopt, voters adopt without ID, \
+                 voters add ID, voters remove ID or voters stop, and append ` in NAME` for one election"
             )
         };
         let action = parse_action(action).ok_or_else(error)?;
@@ -227,13 +234,19 @@ fn parse_action(text: &str) -> Option<Action> {
         "unpin" => Action::Pin(false),
         "voters" => {
             let verb = words.next()?;
-            let mut id = || Some(NodeId(words.next()?.parse().ok()?));
-            Action::ChangeVoters(match verb {
-                "adopt" => VoterChange::Adopt,
-                "add" => VoterChange::Add(id()?),
-                "remove" => VoterChange::Remove(id()?),
+            let id = |word: Option<&str>| Some(NodeId(word?.parse().ok()?));
+            let change = match verb {
+                "adopt" => match words.next() {
+                    None => VoterChange::Adopt,
+                    Some("without") => VoterChange::AdoptWithout(id(words.next())?),
+                    Some(_) => return None,
+                },
+                "add" => VoterChange::Add(id(words.next())?),
+                "remove" => VoterChange::Remove(id(words.next())?),
+                "stop" => return words.next().is_none().then_some(Action::StopChange),
                 _ => return None,
-            })
+            };
+            Action::ChangeVoters(change)
         }
         _ => return None,
     };
@@ -291,7 +304,7 @@ mod tests {
     }
 
     fn any_action(rng: &mut Rng) -> Action {
-        match rng.below(15) {
+        match rng.below(17) {
             0 => Action::Join(None),
             1 => Action::Join(Some(CandidateConfig {
                 ttl: Span::from_nanos(rng.below(24 * 3_600_000_000_000)),
@@ -311,7 +324,9 @@ mod tests {
             11 => Action::Pin(false),
             12 => Action::ChangeVoters(VoterChange::Adopt),
             13 => Action::ChangeVoters(VoterChange::Add(NodeId(rng.bits()))),
-            _ => Action::ChangeVoters(VoterChange::Remove(NodeId(rng.bits()))),
+            14 => Action::ChangeVoters(VoterChange::Remove(NodeId(rng.bits()))),
+            15 => Action::ChangeVoters(VoterChange::AdoptWithout(NodeId(rng.bits()))),
+            _ => Action::StopChange,
         }
     }
 
@@ -349,6 +364,11 @@ mod tests {
             "join ttl",
             "join 7",
             "stand twice",
+            "voters",
+            "voters add",
+            "voters adopt 3",
+            "voters adopt without",
+            "voters stop 3",
             "pin in ",
             "pin in %",
             "pin in %f",

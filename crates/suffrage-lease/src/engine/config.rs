@@ -79,6 +79,10 @@ impl EngineConfig {
         if self.tokens_above > MAX_TOKENS_ABOVE {
             return Err(InvalidConfig::TokensAbove(self.tokens_above));
         }
+        // Without addresses nothing is sent in datagrams.
+        if !self.addresses.is_empty() && !self.founding()?.fits_datagram() {
+            return Err(InvalidConfig::LongList(self.voters.len()));
+        }
         Ok(())
     }
 
@@ -206,6 +210,9 @@ pub enum InvalidConfig {
     VoterCount(usize),
     /// A voter is listed twice.
     DuplicateVoter(NodeId),
+    /// The list of voters with their addresses does not fit into a datagram: the cluster could never change it, nor tell it
+    /// to a node.
+    LongList(usize),
     /// The founding list is malformed in another way.
     Founding(InvalidConfiguration),
     /// The delay is zero or above a minute.
@@ -252,6 +259,11 @@ impl fmt::Display for InvalidConfig {
             InvalidConfig::DuplicateVoter(id) => {
                 write!(f, "voter {id} is listed twice: list each voter once")
             }
+            InvalidConfig::LongList(count) => write!(
+                f,
+                "the list of {count} voters with their addresses does not fit into a datagram: list fewer voters (3 or \
+                 5 are usual), or use shorter addresses"
+            ),
             InvalidConfig::Delay(delay) => {
                 write!(
                     f,
@@ -327,6 +339,23 @@ mod tests {
         assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort(Span::from_millis(9))));
         assert_eq!(ttl(60_000), Ok(()));
         assert!(ttl(60_001).unwrap_err().to_string().contains("lease of 60.001s: ask for at most 1m,"));
+    }
+
+    /// Version 1 of a longer list could not be sent, so that the cluster would stay at version 0 for ever.
+    #[test]
+    fn a_founding_list_that_does_not_fit_into_a_datagram_is_refused() {
+        let with = |count: u64| {
+            let ids = 1..=count;
+            let addresses = ids.clone().map(|id| (NodeId(id), format!("10.0.0.{id}:7400"))).collect();
+            EngineConfig { addresses, ..EngineConfig::new(ids.map(NodeId)) }
+        };
+        assert_eq!(with(25).check(), Ok(()));
+        assert!(with(25).founding().unwrap().fits_datagram());
+        let long = with(30).check().unwrap_err();
+        assert_eq!(long, InvalidConfig::LongList(30));
+        assert!(long.to_string().contains("30 voters") && long.to_string().contains("fewer"), "{long}");
+        let unaddressed = EngineConfig { addresses: BTreeMap::new(), ..with(64) };
+        assert_eq!(unaddressed.check(), Ok(()), "a simulator has no datagrams");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
 mod membership;
+mod storm;
 
 use suffrage_core::{Effects, Rng, Roster};
 

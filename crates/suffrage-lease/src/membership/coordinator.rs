@@ -115,7 +115,7 @@ impl fmt::Display for ImpossibleChange {
                 write!(f, "node {id} is a voter with another address, or one without a vote: remove it first")
             }
             ImpossibleChange::TooLong => f.write_str(
-                "the list of voters would not fit into a datagram: remove a voter first, or use shorter addresses",
+                "the list of voters with their disks does not fit into a datagram: use fewer voters or shorter addresses",
             ),
             ImpossibleChange::NoMajority { answering, majority } => write!(
                 f,
@@ -395,6 +395,8 @@ impl Coordinator {
                 Some(ImpossibleChange::Listed(*id))
             }
             Change::Add(..) if voters == MAX_VOTERS => Some(ImpossibleChange::TooMany),
+            // The first step names the same voters and their disks.
+            _ if self.base.version() == 0 && !self.base.fits_datagram() => Some(ImpossibleChange::TooLong),
             _ => None,
         };
         if impossible.is_some() {

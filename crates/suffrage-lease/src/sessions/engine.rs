@@ -350,7 +350,8 @@ impl SessionEngine {
             | Action::Health(true)
             | Action::Rank(_)
             | Action::Pin(_)
-            | Action::ChangeVoters(_) => {}
+            | Action::ChangeVoters(_)
+            | Action::StopChange => {}
         }
     }
 }
@@ -382,9 +383,13 @@ impl Process for SessionEngine {
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
-        if let Action::ChangeVoters(change) = action {
-            self.start_change(cx, change.into());
-            return;
+        match action {
+            Action::ChangeVoters(change) => {
+                self.start_change(cx, change.into());
+                return;
+            }
+            Action::StopChange => return self.stop_change(cx),
+            _ => {}
         }
         match election {
             Some(election) => self.command(cx, election, action),

@@ -172,7 +172,7 @@ impl ClientMember {
             }
             Action::Rank(rank) => client.set_rank(rank),
             Action::Pin(_) => client.switch_node(now, actions),
-            Action::ChangeVoters(_) => {}
+            Action::ChangeVoters(_) | Action::StopChange => {}
         });
         self.arm(cx);
     }

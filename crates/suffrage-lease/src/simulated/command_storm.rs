@@ -2,11 +2,8 @@
 
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
-use super::{MAX_ASKED, Options, name};
-use crate::engine::{Action, CandidateConfig, Command, VoterChange};
-
-/// Moments are in tenths of a time unit, so that they are short on a command line.
-const TENTH: u64 = Span::UNIT.as_nanos() / 10;
+use super::{MAX_ASKED, Options, TENTH, name};
+use crate::engine::{Action, CandidateConfig, Command};
 
 /// Draws commands at random moments, in one election or in all. At the end every node that got a command leaves all
 /// elections and joins them again with its default configuration.
@@ -17,11 +14,6 @@ pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(
             generator.draw_command();
         }
         generator.rejoin_all();
-    }
-    if options.changes && generator.storm.rng.chance(0.4) {
-        generator.draw_changes();
-    } else if options.changes {
-        generator.migrate();
     }
     generator.commands
 }
@@ -105,51 +97,6 @@ impl CommandGenerator<'_, '_> {
                 self.push(later, slot, Some(election), Action::Join(Some(config)));
                 let soon = self.later(later);
                 self.push(soon, slot, Some(election), Action::Stand { once: false });
-            }
-        }
-    }
-
-    /// Replaces all voters by other members, one after the other and as quickly as it goes. Each change has a random
-    /// coordinator, or all have the same, where a change often replaces the one before.
-    fn migrate(&mut self) {
-        let members = self.storm.roster.len();
-        let nodes = self.options.nodes(members);
-        let voters = self.options.voters.min(nodes);
-        let mut others: Vec<usize> = (voters..nodes).collect();
-        self.storm.rng.shuffle(&mut others);
-        let mut at = self.moment();
-        let only = (self.below(2) == 0).then(|| self.below(nodes as u64) as usize);
-        // A change takes about ten delays. Quicker than the leases of the versions before have expired, or not.
-        let (least, most) =
-            if self.below(2) == 0 { (8, 12) } else { (0, 1 + self.below(2 * self.options.ttl)) };
-        for (old, new) in (0..voters).zip(others) {
-            for (slot, added) in [(new, true), (old, false)] {
-                let id = self.storm.roster.id(slot);
-                let change = if added { VoterChange::Add(id) } else { VoterChange::Remove(id) };
-                let coordinator = only.unwrap_or_else(|| self.below(nodes as u64) as usize);
-                self.push(at, coordinator, None, Action::ChangeVoters(change));
-                let pause = Span::from_nanos(
-                    (self.storm.delay * (least + self.below(most))).as_nanos() / TENTH * TENTH,
-                );
-                at = (at + pause).min(self.storm.end);
-            }
-        }
-    }
-
-    /// Changes of the voters by random coordinators, often by two at the same time.
-    fn draw_changes(&mut self) {
-        for _ in 0..1 + self.below(6) {
-            let (mut at, target) = (self.moment(), self.slot());
-            for _ in 0..1 + self.below(2) {
-                let coordinator = self.slot();
-                let id = self.storm.roster.id(target);
-                let change = match self.below(8) {
-                    0 => VoterChange::Adopt,
-                    1..=4 => VoterChange::Add(id),
-                    _ => VoterChange::Remove(id),
-                };
-                self.push(at, coordinator, None, Action::ChangeVoters(change));
-                at = self.later(at);
             }
         }
     }

@@ -440,3 +440,14 @@ fn a_voter_that_is_not_drained_yet_does_not_make_a_change_impossible() {
     let progress = world.0[&1].engine.change(at(20_000)).map(|(_, progress)| progress);
     assert_eq!(progress, Some(ChangeProgress::Made));
 }
+
+/// A cluster that an earlier version of this program founded may have such a list.
+#[test]
+fn a_founding_list_that_fits_into_no_datagram_is_never_adopted() {
+    let voters: Vec<u64> = (1..=42).collect();
+    let mut world = World::founded(&voters);
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
+    let progress = world.0[&1].engine.change(at(0)).map(|(_, progress)| progress);
+    assert_eq!(progress, Some(ChangeProgress::Impossible(ImpossibleChange::TooLong)));
+    assert!(world.sent().is_empty(), "nobody is asked");
+}
