@@ -1,6 +1,7 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
 mod membership;
+mod visibility;
 
 use suffrage_core::{Effects, Rng, Roster};
 
@@ -544,7 +545,8 @@ fn a_node_whose_voter_is_silent_does_not_retry_after_held() {
                 }
                 Ask::Enquire { request, .. } => {
                     enquired.get_or_insert(millis);
-                    Reply::Status { request, promised: 2_001, grant: Some(grant) }
+                    let longest = Span::from_millis(60_000);
+                    Reply::Status { request, promised: 2_001, grant: Some(grant), longest }
                 }
                 _ => continue,
             };
