@@ -169,6 +169,11 @@ impl Engine {
         self.voter.as_ref()
     }
 
+    /// The header of this node's messages.
+    pub fn header(&self) -> Header {
+        self.membership.header()
+    }
+
     /// The boot of this node.
     pub fn boot(&self) -> Boot {
         self.membership.boot
