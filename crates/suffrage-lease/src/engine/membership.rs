@@ -305,10 +305,11 @@ impl Engine {
         // A node that only guesses its configuration begins at version 0.
         if self.membership.certain && (same_cluster && older || !same_cluster && theirs.version == 0) {
             self.hand_configuration(cx, from);
-        } else if theirs.version > ours.version && (same_cluster || !self.membership.certain) {
-            if self.membership.asked.admits(cx.now(), self.config.delay, from) {
-                self.send_membership(cx, from, MembershipMessage::Behind);
-            }
+        } else if theirs.version > ours.version
+            && (same_cluster || !self.membership.certain)
+            && self.membership.asked.admits(cx.now(), self.config.delay, from)
+        {
+            self.send_membership(cx, from, MembershipMessage::Behind);
         }
         false
     }

@@ -6,6 +6,9 @@ use crate::engine::grants::GRANT_NOTE_MEMORY;
 const HOLDER: NodeId = NodeId(8);
 const TTL: Span = Span::from_millis(3_000);
 
+/// The text of an election's name, and its holder with the token.
+type Known = (Option<String>, Option<(NodeId, u64)>);
+
 fn prepare(token: u64) -> Body {
     Body::Ask(Ask::Prepare { request: Request(token), token: Token::after(token - 1), attribute: 0 })
 }
@@ -33,7 +36,7 @@ impl Harness {
     }
 
     /// The election `x` as the voter knows it: text, holder and token.
-    fn granted(&self, now: Time) -> Option<(Option<String>, Option<(NodeId, u64)>)> {
+    fn granted(&self, now: Time) -> Option<Known> {
         let mut all = self.engine.granted(now);
         let found = all.next()?;
         assert!(all.next().is_none() && found.name == Name::of("x"));
@@ -73,6 +76,8 @@ fn a_voter_lists_what_it_has_granted_and_asks_the_holder_for_the_name() {
     assert_eq!(harness.granted(at(1_002)), Some((named.clone(), Some((HOLDER, 1)))));
     assert_eq!(harness.engine.granted(at(1_002)).next().unwrap().since, at(1));
     assert_eq!(harness.changes(), [("x".to_string(), Some(1))]);
+    harness.hold(at(1_003), HOLDER, [text("x")]);
+    assert_eq!(harness.changes(), [], "it is known");
     assert_eq!(queries(&harness.hold(at(2_000), HOLDER, [propose(1, true)])), 0, "it is known");
     assert_eq!(harness.changes(), [], "a renewal is no change");
     // The holder releases while another candidate waits: the name stays, without a holder.
