@@ -32,7 +32,11 @@ pub(crate) fn commands() -> Vec<Command> {
         named("status", "Prints the status of an election at a node", "suffrage status billing --history")
             .arg(history.help("Also prints the history of leaders, the oldest entry first")),
         named("why", "Prints why a node leads an election or does not", "suffrage why billing"),
-        command("elections", "Lists the elections that a node takes part in", "suffrage elections --json"),
+        command(
+            "elections",
+            "Lists the elections that a node takes part in or has granted",
+            "suffrage elections --json",
+        ),
         named("watch", "Prints the leader of an election and its changes", "suffrage watch billing"),
         named("resign", "Makes a node hand over to the next candidate", "suffrage resign billing"),
     ];
@@ -196,14 +200,20 @@ impl Session<'_, '_> {
 
     fn elections(&mut self) -> Result<u8, Error> {
         let body = self.node.get("/elections")?.good()?;
-        let mut rows = vec![["election", "leader", "token", "for"].map(String::from).to_vec()];
+        let mut rows = vec![["election", "leader", "token", "for", "known by"].map(String::from).to_vec()];
         for election in body["elections"].as_array().into_iter().flatten() {
             let or_dash = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
             rows.push(vec![
-                plain(&election["election"]),
+                election["election"]
+                    .as_str()
+                    .map_or_else(|| format!("hash {}", plain(&election["hash"])), str::to_string),
                 or_dash(&election["leader"]),
                 or_dash(&election["token"]),
                 duration(&election["since_ms"]),
+                match election["known_by"].as_str() {
+                    Some("grant") => "the grant of its voter".to_string(),
+                    _ => "its participation".to_string(),
+                },
             ]);
         }
         let text = text::columns(&rows);

@@ -133,7 +133,7 @@ impl Daemon {
         let peers = resolver.start(&transport, local, &node.state(), log::resolved);
         peers.follow(node.id(), node.configuration());
         tokio::spawn(poll_voters(node.clone()));
-        tokio::spawn(log::leaders(node.leader_changes()));
+        tokio::spawn(log::events(node.events()));
         tokio::spawn(log::configurations(node.configuration()));
         tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));

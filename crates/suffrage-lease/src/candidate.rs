@@ -14,7 +14,7 @@ mod round;
 
 use std::sync::Arc;
 
-use self::round::{Attempt, Round, RttProbe, Voters};
+use self::round::{Attempt, Round, RttProbe, TtlLimits, Voters};
 use super::message::{Ask, Boot, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
 use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
@@ -103,8 +103,7 @@ pub struct Candidate {
     claimed: bool,
     /// The number of claims after which the candidate was not elected, since it last led.
     failed_claims: u8,
-    /// The longest lease that a voter grants, if the candidate has asked for a longer one; otherwise zero.
-    granted_at_most: Span,
+    ttl_limits: TtlLimits,
     /// Since when the candidate has stood without interruption.
     stood_since: Time,
     /// Until when the candidate yields to others, after it has handed over.
@@ -144,7 +143,7 @@ impl Candidate {
             defeats: 0,
             claimed: false,
             failed_claims: 0,
-            granted_at_most: Span::ZERO,
+            ttl_limits: TtlLimits::default(),
             stood_since: now,
             yield_until: now,
             next: now,
@@ -168,9 +167,10 @@ impl Candidate {
         self.leader
     }
 
-    /// The longest lease that a voter grants, if the candidate has asked for a longer one: it is never elected.
+    /// The longest lease that voters grant, if so many of them refuse the candidate's longer ones that it cannot be
+    /// elected. It does not contend until their replies say otherwise.
     pub fn granted_at_most(&self) -> Option<Span> {
-        Some(self.granted_at_most).filter(|longest| !longest.is_zero())
+        self.cannot_win(self.ttl_limits.refusing).then_some(self.ttl_limits.longest)
     }
 
     /// Forgets the leader without an announcement: another participation of the same node will follow it.
@@ -244,7 +244,7 @@ impl Candidate {
 
     /// Whether the candidate may be elected at this moment.
     fn stands(&self, now: Time) -> bool {
-        self.healthy && now >= self.yield_until
+        self.healthy && now >= self.yield_until && self.granted_at_most().is_none()
     }
 
     /// A random span from half of this one to all of it.
@@ -380,7 +380,6 @@ impl Candidate {
         self.lease = Some(Lease { token, valid_until });
         self.leader = None;
         (self.defeats, self.claimed, self.failed_claims) = (0, false, 0);
-        self.granted_at_most = Span::ZERO;
         self.won = Some(request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
@@ -446,7 +445,7 @@ impl Candidate {
         self.lapse(fx, now);
         let round = std::mem::replace(&mut self.round, Round::None);
         let before = std::mem::replace(&mut self.voters, Arc::clone(voters));
-        (self.won, self.rtt_probe) = (None, None);
+        (self.won, self.rtt_probe, self.ttl_limits) = (None, None, TtlLimits::default());
         match (self.lease, round) {
             (Some(lease), _) => self.propose(fx, now, lease.token),
             (None, Round::Proposal { token, .. }) => {
@@ -477,7 +476,7 @@ impl Candidate {
     /// Contends now, unless the candidate leads, is unhealthy or contends already.
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
-        if self.lease.is_none() && self.healthy && !self.is_contending() {
+        if self.lease.is_none() && self.healthy && !self.is_contending() && self.granted_at_most().is_none() {
             self.yield_until = now;
             self.prepare(fx, now);
         }
@@ -572,15 +571,19 @@ impl Candidate {
         }
         match reply {
             Reply::Promised { request } => self.on_promised(fx, now, voter, request),
-            Reply::Accepted { request, .. } => self.on_accepted(fx, now, voter, request),
+            Reply::Accepted { request, .. } => {
+                self.ttl_limits.update(voter, self.timings.ttl, self.timings.ttl);
+                self.on_accepted(fx, now, voter, request);
+            }
             Reply::Held { request, grant, .. } => self.on_held(fx, now, voter, request, grant),
             Reply::Rejected { request, promised } => self.on_rejected(fx, now, voter, request, promised),
             Reply::TooLong { request, longest } => {
-                self.granted_at_most = longest;
+                self.ttl_limits.update(voter, self.timings.ttl, longest);
                 self.on_refused(fx, now, voter, request);
             }
-            Reply::Status { request, promised, grant } => {
+            Reply::Status { request, promised, grant, longest } => {
                 self.greatest = self.greatest.max(promised);
+                self.ttl_limits.update(voter, self.timings.ttl, longest);
                 self.on_status(fx, now, voter, request, grant);
             }
             Reply::Vacant { promised } => {
@@ -745,7 +748,9 @@ impl Candidate {
             _ => {
                 self.leader_in_doubt = false;
                 self.forget_leader(fx);
-                self.next = now + Self::jitter(fx, self.timings.gap * 2);
+                let too_long = self.granted_at_most().is_some();
+                let pause = if too_long { self.timings.poll } else { self.timings.gap * 2 };
+                self.next = now + Self::jitter(fx, pause);
             }
         }
     }
@@ -756,8 +761,7 @@ impl Candidate {
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
         let steady = now.since(self.stood_since) >= delay * (1 << self.failed_claims.min(MAX_DOUBLINGS));
-        if steady && self.stands(now) && self.granted_at_most().is_none() && self.attribute > grant.attribute
-        {
+        if steady && self.stands(now) && self.attribute > grant.attribute {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);
         }

@@ -25,6 +25,7 @@ mod command;
 mod config;
 mod effects;
 mod election;
+mod grants;
 mod membership;
 mod timer_queue;
 
@@ -38,6 +39,8 @@ pub use self::command::{Action, Command, ElectionName, VoterChange};
 pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
+use self::grants::GrantNotes;
+pub use self::grants::{GRANT_NOTE_MEMORY, GrantChange, GrantedElection, Refusal, Report};
 pub use self::membership::Mismatch;
 use self::membership::{Membership, voting};
 use self::timer_queue::TimerQueue;
@@ -117,6 +120,7 @@ pub struct Engine {
     free_indices: Vec<ElectionIndex>,
     timers: TimerQueue,
     loopback: Loopback,
+    grants: GrantNotes,
     /// The measured round trip to voters, smoothed.
     round_trip: Span,
     /// When the timer is set to fire.
@@ -137,6 +141,7 @@ impl Engine {
             free_indices: Vec::new(),
             timers: TimerQueue::default(),
             loopback: Loopback::new(),
+            grants: GrantNotes::default(),
             round_trip: Span::ZERO,
             armed: None,
         })
@@ -286,6 +291,7 @@ impl Engine {
         let state = ElectionState::new(text.clone(), candidate, &config, &self.config, now);
         self.elections[index.index()] = Some(Box::new(state));
         self.names.insert(name, index);
+        self.grants.on_joined(name);
         self.schedule(index);
     }
 
@@ -298,6 +304,9 @@ impl Engine {
         }
         self.timers.set(index.0, state.armed, None);
         self.names.remove(&state.name);
+        if voting(&self.voter, self.me).is_some_and(|voter| voter.grant(cx.now(), state.name).is_some()) {
+            self.grants.on_left(cx.now(), state.name, state.name().clone());
+        }
         self.free_indices.push(index);
     }
 
@@ -383,8 +392,11 @@ impl Engine {
                 };
                 let mut fx = NodeEffects::of_node(cx, &mut self.loopback, reply_header);
                 voter.on_ask(&mut fx, now, (from, header.boot), name, ask);
+                let reports = fx.reports;
+                self.note_grants(now, reports);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
+                    self.query_name(cx, from, name, ask);
                 }
             }
             Body::Reply(reply) => {
@@ -392,6 +404,13 @@ impl Engine {
                 let votes = self.is_voting(now);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
+                    if state.is_contending() && reply.is_refusal() {
+                        self.grants.on_refused(Refusal {
+                            election: state.name().clone(),
+                            voter: from,
+                            reply,
+                        });
+                    }
                 }
                 match reply {
                     Reply::Vacant { .. } if self.should_defer_campaign(now, index) => return,
@@ -400,6 +419,8 @@ impl Engine {
                 }
                 self.apply(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
             }
+            Body::NameQuery => self.on_name_query(cx, from, name),
+            Body::NameText(text) => self.on_name_text(now, name, text),
             Body::Claim { attribute } => {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
@@ -427,6 +448,8 @@ impl Engine {
         {
             let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
             voter.on_due(&mut fx, now);
+            let reports = fx.reports;
+            self.note_grants(now, reports);
             self.drain_loopback(cx);
         }
         for _ in 0..MAX_DUE_PER_INPUT {
@@ -608,11 +631,13 @@ impl Process for Engine {
 
     /// Starts the voter, if the node votes, with its saved state.
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
+        self.grants.begin_input();
         self.start_voter(cx, start);
         self.arm(cx);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        self.grants.begin_input();
         // A message in this node's own name is forged.
         if from != self.me {
             self.dispatch(cx, from, message);
@@ -622,12 +647,14 @@ impl Process for Engine {
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Timer) {
+        self.grants.begin_input();
         self.armed = None;
         self.on_due(cx);
         self.arm(cx);
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
+        self.grants.begin_input();
         match (election, action) {
             (_, Action::ChangeVoters(change)) => _ = self.start_change(cx, change.into()),
             (_, Action::StopChange) => self.stop_change(cx),

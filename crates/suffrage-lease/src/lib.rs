@@ -80,7 +80,8 @@ pub use self::budget::{Budget, Deployment, Load, PACKET_BYTES, RENEWAL_BYTES, Tr
 pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MAX_VOTERS, Stage};
 pub use self::engine::{
     Action, CandidateConfig, Command, ELECTION_MEMORY, ElectionIndex, ElectionName, ElectionState, Engine,
-    EngineConfig, InvalidConfig, JoinError, Mismatch, Timer, VoterChange,
+    EngineConfig, GRANT_NOTE_MEMORY, GrantChange, GrantedElection, InvalidConfig, JoinError, Mismatch,
+    Refusal, Report, Timer, VoterChange,
 };
 pub use self::message::{Ask, Body, Boot, Grant, Header, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use suffrage_core::{Attribute, NodeId, Span, Term};
 
+use crate::engine::ElectionName;
 use crate::membership::{MembershipMessage, Stamp};
 
 /// The hash of an election's name, which stands for the election in messages. Among a trillion names the probability
@@ -23,6 +24,13 @@ impl Name {
     /// The hash of this name.
     pub fn of(text: &str) -> Name {
         Name(xxh3_128(text.as_bytes()).to_be_bytes())
+    }
+}
+
+/// Shows the hash in hexadecimal digits.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -167,6 +175,8 @@ pub enum Reply {
         promised: u64,
         /// The lease that is held, if any.
         grant: Option<Grant>,
+        /// The longest lease that the voter grants.
+        longest: Span,
     },
     /// Wakes a candidate in the queue: nobody holds the lease, and the candidate is next.
     Vacant {
@@ -192,6 +202,11 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Whether the voter refuses the request.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Reply::Held { .. } | Reply::Rejected { .. } | Reply::TooLong { .. })
+    }
+
     /// The request that this replies to, if any.
     pub fn request(&self) -> Option<Request> {
         match *self {
@@ -219,6 +234,10 @@ pub enum Body {
         /// The rank of the candidate.
         attribute: Attribute,
     },
+    /// A voter asks the holder of a lease for the text of the election's name. No promise depends on the text.
+    NameQuery,
+    /// The reply to `NameQuery`.
+    NameText(ElectionName),
     /// A message about the configuration, and about no election. It is boxed because it is large and rare.
     Membership(Box<MembershipMessage>),
 }
@@ -269,5 +288,7 @@ suffrage_core::message_kinds!(Message.body {
     Watch: uncounted = Body::Ask(Ask::Watch { .. }),
     Watched: uncounted = Body::Reply(Reply::Watched { .. }),
     Changed: uncounted = Body::Reply(Reply::Changed { .. }),
+    NameQuery: uncounted = Body::NameQuery,
+    NameText: uncounted = Body::NameText(_),
     Membership: uncounted = Body::Membership(_),
 });

@@ -42,7 +42,7 @@ impl Timings {
 }
 
 /// A bound on clock drift, in millionths: in one true second a clock advances by `1 - drift` to `1 + drift` seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Drift(u32);
 

@@ -65,6 +65,10 @@ pub trait Effects {
     fn save(&mut self, saved: &Saved);
     /// Sends to a candidate.
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply);
+    /// Reports that another lease of this election is granted from now on, or none. Nothing depends on it.
+    fn grant_changed(&mut self, _name: Name, _grant: Option<Grant>) {}
+    /// Reports that the voter has forgotten this election, which nobody holds or waits for. Nothing depends on it.
+    fn forgotten(&mut self, _name: Name) {}
 }
 
 /// The state of one election at a voter.
@@ -200,6 +204,11 @@ impl Voter {
         self.live_grant(now, name).map(|grant| (grant, self.elections[&name].due))
     }
 
+    /// The number of live grants.
+    pub fn granted(&self, now: Time) -> usize {
+        self.elections.values().filter(|election| election.grant.is_some() && now < election.due).count()
+    }
+
     /// The candidates that wait for this election, with their ranks.
     pub fn waiters(&self, name: Name) -> impl Iterator<Item = (NodeId, Attribute)> {
         self.queues.get(&name).into_iter().flat_map(Queue::iter)
@@ -241,7 +250,8 @@ impl Voter {
                     self.enqueue(now, name, from, attribute);
                 }
                 let grant = self.live_grant(now, name);
-                fx.reply(sender, name, Reply::Status { request, promised: self.promised(name), grant });
+                let (promised, longest) = (self.promised(name), self.timings.longest_ttl);
+                fx.reply(sender, name, Reply::Status { request, promised, grant, longest });
             }
             Ask::Watch { request } => {
                 self.election_or_insert(name, now + self.timings.gap);
@@ -254,6 +264,7 @@ impl Voter {
 
     /// Notifies the watchers that the holder of the election has changed.
     fn notify_watchers(&mut self, fx: &mut impl Effects, now: Time, name: Name, grant: Option<Grant>) {
+        fx.grant_changed(name, grant);
         let (number, watchers) = self.watchers.on_change(name, now);
         for watcher in watchers {
             fx.reply(watcher, name, Reply::Changed { number, grant });
@@ -422,6 +433,7 @@ impl Voter {
                 self.set_due(name, until);
             } else {
                 self.forget(name);
+                fx.forgotten(name);
             }
         }
     }

@@ -33,11 +33,11 @@ pub use suffrage_lease::{
 };
 
 pub use self::histogram::DurationHistogram;
-pub use self::node::{LeaderChange, Node, NodeMetrics, NodeState};
+pub use self::node::{Node, NodeEvent, NodeMetrics, NodeState};
 pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
 pub use self::status::{
-    ElectionCounters, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Status, VoterContact,
-    VoterStatus, Why,
+    ElectionCounters, GrantedElection, HistoryEntry, Leader, MembershipStatus, MismatchedNode, NotVoting,
+    Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
 };

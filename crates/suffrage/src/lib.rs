@@ -97,7 +97,7 @@ pub use suffrage_net::{Dropped, Snapshot};
 #[doc(inline)]
 pub use suffrage_node::lease::{
     DurationHistogram, ElectionCounters, HistoryEntry, Leader, MismatchedNode, NodeMetrics, NodeState,
-    Status, VoterContact, VoterStatus, Why,
+    NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
 };
 
 pub use self::builder::{MemberAddress, MemoryStorage, NodeBuilder};

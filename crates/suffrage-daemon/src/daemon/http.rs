@@ -36,7 +36,7 @@ use super::watches::Watches;
 use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
-use suffrage_node::lease::{JoinError, Node, Status};
+use suffrage_node::lease::{GrantedElection, JoinError, Node, Status};
 use suffrage_node::resolver::PeerNames;
 
 /// The longest body of a request in bytes.
@@ -337,6 +337,13 @@ fn is_stopping(node: &Node) -> bool {
 async fn elections(node: &Node) -> Result<Vec<Status>, Problem> {
     let mut all = in_time(node, node.elections()).await?;
     all.retain(|status| status.name != super::PROBE_ELECTION);
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// The elections that this node knows only as a voter, in the order of their names.
+async fn granted(node: &Node) -> Result<Vec<GrantedElection>, Problem> {
+    let mut all = in_time(node, node.granted()).await?;
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
 }

@@ -13,7 +13,7 @@ use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
 use suffrage_node::lease::membership::Configuration;
-use suffrage_node::lease::{Leader, LeaderChange, MismatchedNode, Node, NodeState, VoterContact};
+use suffrage_node::lease::{Leader, MismatchedNode, Node, NodeEvent, NodeState, VoterContact};
 use suffrage_node::resolver::Lookup;
 use tokio::sync::{mpsc, watch};
 
@@ -38,16 +38,34 @@ pub(super) fn start(config: &Config) {
     };
 }
 
-/// Logs every change of leaders that the node learns of, until the node stops.
-pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) {
-    while let Some(LeaderChange { election, leader }) = changes.recv().await {
-        let election: &str = &election;
-        match leader {
-            _ if election == super::PROBE_ELECTION => {}
-            Some(Leader { node, token }) => {
-                info!(election, leader = node.0, token = token.number(), "new leader")
+/// Logs every change of leaders that the node learns of, and why voters refuse its candidates, until the node stops.
+pub(super) async fn events(mut events: mpsc::UnboundedReceiver<NodeEvent>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            NodeEvent::LeaderChanged { election, .. } if &*election == super::PROBE_ELECTION => {}
+            NodeEvent::LeaderChanged { election, leader } => {
+                let election: &str = &election;
+                match leader {
+                    Some(Leader { node, token }) => {
+                        info!(election, leader = node.0, token = token.number(), "new leader")
+                    }
+                    None => info!(election, "no leader"),
+                }
             }
-            None => info!(election, "no leader"),
+            NodeEvent::GrantChanged { election, leader } => {
+                let election: &str = &election;
+                match leader {
+                    Some(Leader { node, token }) => {
+                        let token = token.number();
+                        info!(election, leader = node.0, token, "this voter has granted the lease");
+                    }
+                    None => info!(election, "the lease that this voter granted has ended"),
+                }
+            }
+            NodeEvent::Refused { election, refusal } => {
+                info!(election = &*election, "the campaign of this node is refused: {refusal}");
+            }
+            _ => {}
         }
     }
 }
@@ -226,6 +244,7 @@ mod tests {
             voter: NodeId(voter),
             reply_age: (voter != 3).then_some(Duration::from_millis(4_000)),
             silent,
+            not_voting: None,
         };
         let contacts = |two, three| [contact(1, false), contact(2, two), contact(3, three)];
         let mut silent = BTreeSet::new();

@@ -2,6 +2,7 @@
 
 mod documents;
 mod tls;
+mod visibility;
 mod voters;
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! A round of a candidate: the request in flight, and the voters that have replied.
 
-use suffrage_core::{NodeId, Time};
+use suffrage_core::{NodeId, Span, Time};
 
 use super::MAX_VOTERS;
 use crate::message::{Grant, Request, Token};
@@ -12,6 +12,10 @@ pub(super) struct Voters(u64);
 impl Voters {
     pub(super) fn add(&mut self, voter: usize) {
         self.0 |= 1 << voter;
+    }
+
+    fn remove(&mut self, voter: usize) {
+        self.0 &= !(1 << voter);
     }
 
     pub(super) fn len(self) -> usize {
@@ -80,4 +84,24 @@ pub(super) struct RttProbe {
     pub(super) request: Request,
     pub(super) asked: Time,
     pub(super) answered: Voters,
+}
+
+/// The voters that grant no lease as long as the candidate asks for, by their last replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct TtlLimits {
+    pub(super) refusing: Voters,
+    /// The limit of the voter that told it last.
+    pub(super) longest: Span,
+}
+
+impl TtlLimits {
+    /// This voter grants leases up to `longest`. The candidate asks for `ttl`.
+    pub(super) fn update(&mut self, voter: usize, ttl: Span, longest: Span) {
+        if longest < ttl {
+            self.refusing.add(voter);
+            self.longest = longest;
+        } else {
+            self.refusing.remove(voter);
+        }
+    }
 }

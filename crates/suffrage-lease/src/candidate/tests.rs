@@ -8,6 +8,7 @@ use suffrage_core::{Span, Term};
 const ME: NodeId = NodeId(9);
 const BOOT: Boot = Boot(7);
 const TTL: u64 = 30;
+const LONGEST: Span = Span::from_millis(TTL);
 
 #[derive(Debug, PartialEq)]
 enum Effect {
@@ -103,7 +104,11 @@ impl Harness {
         }
         let (request, promised) = (self.candidate.request, 5);
         let grant = Some(Grant { token: token(5), holder: NodeId(leader), boot: BOOT, attribute: 10 });
-        voters.flat_map(|voter| self.receive(voter, Reply::Status { request, promised, grant })).collect()
+        voters
+            .flat_map(|voter| {
+                self.receive(voter, Reply::Status { request, promised, grant, longest: LONGEST })
+            })
+            .collect()
     }
 }
 
@@ -467,7 +472,7 @@ fn a_candidate_follows_the_leader_that_a_majority_of_voters_names() {
     let mut harness = Harness::new();
     assert_eq!(announced(&harness.enquire_and_learn(1..=2, 4)), []);
     let request = harness.candidate.request;
-    assert_eq!(harness.receive(3, Reply::Status { request, promised: 5, grant: None }), []);
+    assert_eq!(harness.receive(3, Reply::Status { request, promised: 5, grant: None, longest: LONGEST }), []);
     assert_eq!(announced(&harness.due()), [], "two of five are no majority");
     assert_eq!(announced(&harness.enquire_and_learn(1..=3, 4)), [elected(4, 5)]);
     assert_eq!(announced(&harness.enquire_and_learn(2..=4, 4)), []);
@@ -481,7 +486,7 @@ fn a_candidate_follows_the_leader_that_a_majority_of_voters_names() {
 /// leader out, the candidate forgets it.
 #[test]
 fn missing_replies_cause_a_second_enquiry_and_a_majority_without_the_leader_ends_the_belief() {
-    let vacant = |request| Reply::Status { request, promised: 5, grant: None };
+    let vacant = |request| Reply::Status { request, promised: 5, grant: None, longest: LONGEST };
     let follower = || {
         let mut harness = Harness::new();
         assert_eq!(announced(&harness.enquire_and_learn(1..=3, 4)), [elected(4, 5)]);
@@ -593,7 +598,7 @@ fn a_candidate_is_always_due_within_a_bound() {
                 1 => accepted,
                 2 => rejected,
                 3 => held,
-                4 => |request| Reply::Status { request, promised: 3, grant: None },
+                4 => |request| Reply::Status { request, promised: 3, grant: None, longest: LONGEST },
                 _ => |_| Reply::Vacant { promised: 2 },
             };
             let voter = 1 + rng.below(5);
@@ -697,8 +702,19 @@ fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
     assert_eq!(released(&done), Some((1, None)), "some voters may have granted it");
     assert_eq!((harness.candidate.lease(), harness.candidate.granted_at_most()), (None, Some(longest)));
     harness.wait(1_000);
-    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "it would depose the leader in vain");
-    // The operator raises the limit of the voters.
+    harness.due();
+    let request = harness.candidate.request;
+    let grant = Some(Grant { token: token(5), holder: NodeId(4), boot: BOOT, attribute: 10 });
+    let status = |longest| Reply::Status { request, promised: 5, grant, longest };
+    let done: Vec<Effect> = (1..=3).flat_map(|voter| harness.receive(voter, status(longest))).collect();
+    assert_eq!((asks(&done), claims(&done)), (vec![], false), "it would depose the leader in vain");
+    harness.input(|candidate, fx, now| candidate.contend(fx, now));
+    let woken = harness.receive(1, Reply::Vacant { promised: 5 });
+    assert_eq!((asks(&woken), harness.candidate.stage()), (vec![], Stage::Waiting), "or contend in vain");
+    // The operator raises the limit of two voters: three of five may grant it now.
+    harness.receive(1, status(LONGEST));
+    assert_eq!(harness.candidate.granted_at_most(), None, "voters 1, 4 and 5 may grant it");
+    harness.receive(2, status(LONGEST));
     harness.input(|candidate, fx, now| candidate.wake_up(fx, now));
     harness.replies(1..=3, |request| Reply::Promised { request });
     harness.replies(1..=3, accepted);

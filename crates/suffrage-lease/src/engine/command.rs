@@ -18,6 +18,8 @@ use std::ops::Deref;
 use std::str::{FromStr, SplitWhitespace};
 use std::sync::Arc;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use suffrage_core::{Attribute, NodeId, Span};
 
 use super::config::{CandidateConfig, InvalidConfig};
@@ -40,6 +42,19 @@ impl ElectionName {
     /// The hash that stands for the name in messages.
     pub fn hash(&self) -> Name {
         Name::of(&self.0)
+    }
+}
+
+impl Serialize for ElectionName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// Refuses a name of another length, which a malformed message may contain.
+impl<'de> Deserialize<'de> for ElectionName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ElectionName, D::Error> {
+        ElectionName::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

@@ -6,8 +6,9 @@ use suffrage_core::{Announcement, Attribute, Context, NodeId, Rng, Time};
 
 use super::Engine;
 use super::election::ElectionIndex;
+use super::grants::{VoterReport, VoterReports};
 use crate::candidate::Effects as CandidateEffects;
-use crate::message::{Ask, Body, Header, Message, Name, Reply};
+use crate::message::{Ask, Body, Grant, Header, Message, Name, Reply};
 use crate::voter::{Effects as VoterEffects, Saved};
 
 /// Messages of a node to itself, in order. They are delivered within the same input.
@@ -25,6 +26,8 @@ pub(super) struct NodeEffects<'e, 'v> {
     pub(super) stepped_down: bool,
     /// Whether the candidate has learned who leads, or leads itself.
     pub(super) learned_leader: bool,
+    /// The changes that the voter has reported.
+    pub(super) reports: VoterReports,
 }
 
 impl<'e, 'v> NodeEffects<'e, 'v> {
@@ -33,7 +36,15 @@ impl<'e, 'v> NodeEffects<'e, 'v> {
         loopback: &'e mut Loopback,
         header: Header,
     ) -> Self {
-        NodeEffects { cx, loopback, header, election: None, stepped_down: false, learned_leader: false }
+        NodeEffects {
+            cx,
+            loopback,
+            header,
+            election: None,
+            stepped_down: false,
+            learned_leader: false,
+            reports: VoterReports::default(),
+        }
     }
 
     pub(super) fn of_candidate(
@@ -43,14 +54,7 @@ impl<'e, 'v> NodeEffects<'e, 'v> {
         index: ElectionIndex,
         name: Name,
     ) -> Self {
-        NodeEffects {
-            cx,
-            loopback,
-            header,
-            election: Some((index, name)),
-            stepped_down: false,
-            learned_leader: false,
-        }
+        NodeEffects { election: Some((index, name)), ..NodeEffects::of_node(cx, loopback, header) }
     }
 
     pub(super) fn deliver(&mut self, to: NodeId, name: Name, body: Body) {
@@ -69,6 +73,12 @@ impl VoterEffects for NodeEffects<'_, '_> {
     }
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply) {
         self.deliver(to, name, Body::Reply(reply));
+    }
+    fn grant_changed(&mut self, name: Name, grant: Option<Grant>) {
+        self.reports.0.push((name, VoterReport::Granted(grant)));
+    }
+    fn forgotten(&mut self, name: Name) {
+        self.reports.0.push((name, VoterReport::Forgotten));
     }
 }
 

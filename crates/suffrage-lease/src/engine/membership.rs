@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use suffrage_core::{Context, NodeId, Rng, Start, Time};
+use suffrage_core::{Context, NodeId, Rng, Span, Start, Time};
 
 use super::effects::NodeEffects;
 use super::{ElectionIndex, Engine};
@@ -13,7 +13,7 @@ use crate::membership::{
     MembershipMessage, Stamp,
 };
 use crate::message::{Ask, Body, Boot, Header, Name};
-use crate::timings::Bug;
+use crate::timings::{Bug, Drift};
 use crate::voter::{Saved, Voter, VoterStart};
 
 /// The greatest number of other nodes whose stamps and boots are remembered.
@@ -25,6 +25,13 @@ const MAX_PEERS: usize = 4_096;
 pub enum Mismatch {
     /// The node belongs to another cluster, or was started with another list of voters or another bound on drift.
     OtherCluster(Stamp),
+    /// The node belongs to a cluster with another bound on drift.
+    OtherDrift {
+        /// The bound of that cluster.
+        theirs: Drift,
+        /// The bound of this node.
+        ours: Drift,
+    },
     /// The node has another configuration of the same version. Somebody has changed a disk by hand.
     OtherDigest(Stamp),
 }
@@ -36,6 +43,11 @@ impl fmt::Display for Mismatch {
                 f,
                 "it belongs to another cluster, {}: it has another list of founding voters, or another bound on drift",
                 stamp.cluster
+            ),
+            Mismatch::OtherDrift { theirs, ours } => write!(
+                f,
+                "its cluster has a bound on drift of {theirs}, and this node one of {ours}: set the same `drift` at all \
+                 nodes"
             ),
             Mismatch::OtherDigest(stamp) => {
                 write!(
@@ -63,7 +75,25 @@ pub(super) struct Membership {
     /// The number of messages that a mismatch made void.
     mismatched_messages: u64,
     /// When each node was last handed the configuration.
-    handed: BTreeMap<NodeId, Time>,
+    handed: Throttle,
+    /// When each node was last asked for its newer configuration.
+    asked: Throttle,
+}
+
+/// When each of some nodes was last sent a message that not every message of theirs needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Throttle(BTreeMap<NodeId, Time>);
+
+impl Throttle {
+    /// Whether the message may be sent to this node: not within `pause` of the last one.
+    fn admits(&mut self, now: Time, pause: Span, to: NodeId) -> bool {
+        self.0.retain(|_, at| now.since(*at) < pause);
+        let admitted = self.0.len() < MAX_PEERS && !self.0.contains_key(&to);
+        if admitted {
+            self.0.insert(to, now);
+        }
+        admitted
+    }
 }
 
 impl Membership {
@@ -77,7 +107,8 @@ impl Membership {
             coordinator: None,
             mismatches: BTreeMap::new(),
             mismatched_messages: 0,
-            handed: BTreeMap::new(),
+            handed: Throttle::default(),
+            asked: Throttle::default(),
         }
     }
 
@@ -98,7 +129,11 @@ impl Membership {
 
     fn note_mismatch(&mut self, from: NodeId, mismatch: Mismatch) {
         self.mismatched_messages += 1;
-        if self.mismatches.len() < MAX_PEERS || self.mismatches.contains_key(&from) {
+        let known = self.mismatches.get(&from);
+        // A stamp does not tell that the drift differs.
+        let vaguer =
+            matches!((known, mismatch), (Some(Mismatch::OtherDrift { .. }), Mismatch::OtherCluster(_)));
+        if !vaguer && (self.mismatches.len() < MAX_PEERS || known.is_some()) {
             self.mismatches.insert(from, mismatch);
         }
     }
@@ -132,6 +167,11 @@ impl Engine {
     /// The state of the node's voter, also if the node may not vote. None if the node can never vote.
     pub fn voter_state(&self) -> Option<&Voter> {
         self.voter.as_ref()
+    }
+
+    /// The header of this node's messages.
+    pub fn header(&self) -> Header {
+        self.membership.header()
     }
 
     /// The boot of this node.
@@ -265,7 +305,10 @@ impl Engine {
         // A node that only guesses its configuration begins at version 0.
         if self.membership.certain && (same_cluster && older || !same_cluster && theirs.version == 0) {
             self.hand_configuration(cx, from);
-        } else if theirs.version > ours.version && (same_cluster || !self.membership.certain) {
+        } else if theirs.version > ours.version
+            && (same_cluster || !self.membership.certain)
+            && self.membership.asked.admits(cx.now(), self.config.delay, from)
+        {
             self.send_membership(cx, from, MembershipMessage::Behind);
         }
         false
@@ -273,11 +316,7 @@ impl Engine {
 
     /// Sends the configuration to a node that is behind, but not for each of many messages.
     fn hand_configuration(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        let (now, delay) = (cx.now(), self.config.delay);
-        let handed = &mut self.membership.handed;
-        handed.retain(|_, at| now.since(*at) < delay);
-        if handed.len() < MAX_PEERS && !handed.contains_key(&to) {
-            handed.insert(to, now);
+        if self.membership.handed.admits(cx.now(), self.config.delay, to) {
             let configuration = Arc::clone(&self.membership.configuration);
             self.send_membership(cx, to, MembershipMessage::Newer(configuration));
         }
@@ -378,7 +417,12 @@ impl Engine {
         let newer = theirs.cluster == ours.cluster && theirs.version > ours.version;
         let usable = configuration.check().is_ok() && configuration.drift() == self.config.drift;
         if self.membership.certain && theirs.cluster != ours.cluster || !usable {
-            self.membership.note_mismatch(from, Mismatch::OtherCluster(theirs));
+            let (theirs, ours) = (configuration.drift(), self.config.drift);
+            let mismatch = match theirs == ours {
+                true => Mismatch::OtherCluster(configuration.stamp()),
+                false => Mismatch::OtherDrift { theirs, ours },
+            };
+            self.membership.note_mismatch(from, mismatch);
             return;
         }
         if !found && !newer {

@@ -2,6 +2,7 @@
 
 mod membership;
 mod storm;
+mod visibility;
 
 use suffrage_core::{Effects, Rng, Roster};
 
@@ -545,7 +546,8 @@ fn a_node_whose_voter_is_silent_does_not_retry_after_held() {
                 }
                 Ask::Enquire { request, .. } => {
                     enquired.get_or_insert(millis);
-                    Reply::Status { request, promised: 2_001, grant: Some(grant) }
+                    let longest = Span::from_millis(60_000);
+                    Reply::Status { request, promised: 2_001, grant: Some(grant), longest }
                 }
                 _ => continue,
             };

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig,
-    JoinError, Timer,
+    JoinError, Report, Timer,
 };
 use crate::membership::Change;
 use crate::message::{Message, Name};
@@ -168,6 +168,11 @@ impl SessionEngine {
     /// The elections that the node has joined or left since this was last called, in order.
     pub fn take_membership_changes(&mut self) -> Vec<MembershipChange> {
         std::mem::take(&mut self.memberships)
+    }
+
+    /// The reports to the operator: see [`Engine::take_reports`].
+    pub fn take_reports(&mut self) -> Vec<Report> {
+        self.engine.take_reports()
     }
 
     // The application.

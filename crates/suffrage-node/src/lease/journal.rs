@@ -1,14 +1,17 @@
 //! The counters and the history of a node: derived from the announcements of its engine, and no part of the engine's
 //! state.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use suffrage_core::{NodeId, Span, Time};
-use suffrage_lease::{Body, ElectionName, Message};
+use suffrage_lease::{Body, ElectionName, GrantChange, Message, Name, Refusal as EngineRefusal, Reply};
 
-use super::output::Event;
+use super::output::{Absence, Event};
 use super::report::duration;
-use super::status::{ElectionCounters, History, Leader, LeaderRecord, VoterContact};
+use super::status::{
+    ElectionCounters, History, Leader, LeaderRecord, NotVoting, Refusal, RefusalReason, VoterContact,
+};
 
 /// The counters and the history of a node.
 #[derive(Debug)]
@@ -19,6 +22,22 @@ pub(super) struct Journal {
     contacts: Vec<Contact>,
     pub(super) history: History,
     pub(super) counters: ElectionCounters,
+    /// The last refusal of each election that this node does not lead.
+    refusals: BTreeMap<Name, LastRefusal>,
+}
+
+/// The greatest number of elections whose last refusal is stored.
+const MAX_REFUSALS: usize = 1_000;
+
+/// The number of rejected tokens in a row that are news for the operator: more than one campaign of three voters has.
+const PROMISED_NEWS: u32 = 4;
+
+/// The last refusal of an election, and how often in a row voters have refused for this reason.
+#[derive(Clone, Copy, Debug)]
+struct LastRefusal {
+    refusal: Refusal,
+    at: Time,
+    times: u32,
 }
 
 /// The replies of one voter.
@@ -30,12 +49,18 @@ struct Contact {
     asked: Option<Time>,
     /// The number of requests since then.
     unanswered: u32,
+    /// The reason why the voter does not vote, and until when that holds. It is as the voter has said since its last
+    /// reply.
+    absence: Option<(Absence, Time)>,
 }
 
 /// The number of requests in a row without a reply from which a voter counts as silent. Fewer may be lost.
 const SILENT_REQUESTS: u32 = 3;
 /// The time since the first of these requests from which a voter counts as silent. Replies may take long.
 pub(super) const SILENT_AFTER: Span = Span::from_millis(3_000);
+
+/// The time for which a voter that has lost its state counts as silent, after it has said so.
+const LOST_STATE: Span = Span::from_millis(5_000);
 
 /// The notes on one election that the node takes part in.
 #[derive(Clone, Debug)]
@@ -64,6 +89,7 @@ impl Journal {
             contacts: vec![Contact::default(); voters.len()],
             history: History::new(history),
             counters: ElectionCounters::default(),
+            refusals: BTreeMap::new(),
         }
     }
 
@@ -84,8 +110,61 @@ impl Journal {
         if messages.iter().any(|message| matches!(message.body, Body::Reply(_)))
             && let Some(index) = self.voters.iter().position(|&voter| voter == from)
         {
-            self.contacts[index] = Contact { replied: Some(now), asked: None, unanswered: 0 };
+            self.contacts[index] = Contact { replied: Some(now), ..Contact::default() };
         }
+    }
+
+    /// A voter has said that it does not vote.
+    pub(super) fn on_absence(&mut self, now: Time, voter: NodeId, absence: Absence) {
+        if let Some(index) = self.voters.iter().position(|&other| other == voter) {
+            self.contacts[index].absence = Some((absence, now + absence.span()));
+        }
+    }
+
+    /// Records a lease that this node's voter has granted in an election that the node takes no part in.
+    pub(super) fn record_grant(&mut self, at: Time, change: &GrantChange) -> Option<Leader> {
+        let leader = change.grant.map(|grant| Leader { node: grant.holder, token: grant.token });
+        self.counters.leaders_granted += u64::from(leader.is_some());
+        self.history.add(LeaderRecord { election: change.election.clone(), at, leader });
+        leader
+    }
+
+    /// Records a refusal. Returns it if it is news for the operator: the reason differs from that of the last refusal.
+    /// A few rejected tokens are no news, because a candidate learns the greatest token in this way.
+    pub(super) fn record_refusal(&mut self, at: Time, refused: &EngineRefusal) -> Option<Refusal> {
+        let reason = match refused.reply {
+            Reply::Held { grant, remaining, .. } => {
+                RefusalReason::Held { holder: grant.holder, remaining: duration(remaining) }
+            }
+            Reply::Rejected { promised, .. } => RefusalReason::Promised { token: promised },
+            Reply::TooLong { longest, .. } => RefusalReason::TooLong { longest: duration(longest) },
+            _ => return None,
+        };
+        let (name, refusal) = (refused.election.hash(), Refusal { voter: refused.voter, reason });
+        let known = self.refusals.get(&name);
+        if known.is_none() && self.refusals.len() >= MAX_REFUSALS {
+            return None;
+        }
+        let same = known.filter(|known| is_same_reason(&known.refusal.reason, &reason));
+        let times = same.map_or(1, |known| known.times.saturating_add(1));
+        self.refusals.insert(name, LastRefusal { refusal, at, times });
+        let first_news = if matches!(reason, RefusalReason::Promised { .. }) { PROMISED_NEWS } else { 1 };
+        (times == first_news).then_some(refusal)
+    }
+
+    /// The node leads the election, or has left it.
+    pub(super) fn forget_refusal(&mut self, name: Name) {
+        self.refusals.remove(&name);
+    }
+
+    /// The last refusal of an election, if it is younger than this.
+    pub(super) fn refusal(&self, now: Time, name: Name, youngest: Span) -> Option<Refusal> {
+        let LastRefusal { mut refusal, at, .. } = *self.refusals.get(&name)?;
+        let age = now.since(at);
+        if let RefusalReason::Held { remaining, .. } = &mut refusal.reason {
+            *remaining = remaining.checked_sub(duration(age))?;
+        }
+        (age <= youngest).then_some(refusal)
     }
 
     /// Counts a request to a voter.
@@ -97,18 +176,28 @@ impl Journal {
         }
     }
 
-    /// The last reply of each voter. The node itself counts as replying now if it votes at present. A voter is silent if
-    /// it has left several requests in a row without a reply, for this time or [`SILENT_AFTER`], whichever is shorter.
-    pub(super) fn contacts(&self, now: Time, own_votes: bool, silent_after: Span) -> Vec<VoterContact> {
+    /// The last reply of each voter. The node itself counts as replying now unless its own voter is absent. A voter is
+    /// silent if it has said so, or if it has left several requests in a row without a reply, for this time or
+    /// [`SILENT_AFTER`], whichever is shorter.
+    pub(super) fn contacts(
+        &self,
+        now: Time,
+        own_absence: Option<Absence>,
+        silent_after: Span,
+    ) -> Vec<VoterContact> {
         let silent_after = silent_after.min(SILENT_AFTER);
         let contact = |(&voter, contact): (&NodeId, &Contact)| {
             if voter == self.me {
-                let reply_age = own_votes.then_some(Duration::ZERO);
-                return VoterContact { voter, reply_age, silent: !own_votes };
+                let reply_age = own_absence.is_none().then_some(Duration::ZERO);
+                let not_voting = own_absence.map(|absence| not_voting(absence, absence.span()));
+                return VoterContact { voter, reply_age, silent: own_absence.is_some(), not_voting };
             }
             let reply_age = contact.replied.map(|at| duration(now.since(at)));
             let long = contact.asked.is_some_and(|asked| now.since(asked) >= silent_after);
-            VoterContact { voter, reply_age, silent: long && contact.unanswered >= SILENT_REQUESTS }
+            let absence = contact.absence.filter(|(_, until)| now < *until);
+            let silent = absence.is_some() || long && contact.unanswered >= SILENT_REQUESTS;
+            let not_voting = absence.map(|(absence, until)| not_voting(absence, until.since(now)));
+            VoterContact { voter, reply_age, silent, not_voting }
         };
         self.voters.iter().zip(&self.contacts).map(contact).collect()
     }
@@ -149,11 +238,36 @@ impl Journal {
     }
 }
 
+impl Absence {
+    /// The time for which the notice holds.
+    fn span(self) -> Span {
+        match self {
+            Absence::Silent(span) => span,
+            Absence::LostState => LOST_STATE,
+        }
+    }
+}
+
+fn not_voting(absence: Absence, remaining: Span) -> NotVoting {
+    match absence {
+        Absence::Silent(_) => NotVoting::Restarted { remaining: duration(remaining) },
+        Absence::LostState => NotVoting::LostState,
+    }
+}
+
+/// Whether two refusals have the same reason for an operator.
+fn is_same_reason(one: &RefusalReason, other: &RefusalReason) -> bool {
+    match (one, other) {
+        (RefusalReason::Held { holder: one, .. }, RefusalReason::Held { holder: other, .. }) => one == other,
+        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use suffrage_lease::membership::Configuration;
-    use suffrage_lease::{Ask, Boot, Header, Name, Reply, Request, Token};
+    use suffrage_lease::{Ask, Boot, Grant, Header, Request, Token};
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -174,8 +288,9 @@ mod tests {
         let (mut journal, name, header) = (journal(), Name::of("x"), header());
         let ask = Message { header, name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
         let claim = Message { header, name, body: Body::Claim { attribute: 0 } };
-        let ages = |journal: &Journal, now, own| -> Vec<Option<Duration>> {
-            journal.contacts(now, own, SILENT_AFTER).iter().map(|contact| contact.reply_age).collect()
+        let ages = |journal: &Journal, now, own: bool| -> Vec<Option<Duration>> {
+            let absence = (!own).then_some(Absence::LostState);
+            journal.contacts(now, absence, SILENT_AFTER).iter().map(|contact| contact.reply_age).collect()
         };
         journal.on_messages(at(0), NodeId(2), &[ask.clone(), claim]);
         assert_eq!(ages(&journal, at(1), true)[1..], [None, None]);
@@ -194,7 +309,7 @@ mod tests {
     fn a_voter_is_silent_after_several_requests_and_some_time_without_a_reply() {
         let (mut journal, name) = (journal(), Name::of("x"));
         let silent = |journal: &Journal, now| -> Vec<u64> {
-            let contacts = journal.contacts(now, true, Span::from_millis(20_000));
+            let contacts = journal.contacts(now, None, Span::from_millis(20_000));
             contacts.iter().filter(|contact| contact.silent).map(|contact| contact.voter.0).collect()
         };
         assert_eq!(silent(&journal, at(60_000)), [0; 0], "nobody was asked");
@@ -210,7 +325,58 @@ mod tests {
         journal.on_messages(at(63_001), NodeId(2), &[reply]);
         journal.on_asked(NodeId(3), at(63_001));
         assert_eq!(silent(&journal, at(63_001)), [3]);
-        assert!(journal.contacts(at(0), false, SILENT_AFTER)[0].silent, "the node itself does not vote");
+        let absence = Some(Absence::Silent(Span::from_millis(5)));
+        let own = journal.contacts(at(0), absence, SILENT_AFTER)[0];
+        assert!(own.silent, "the node itself does not vote");
+        assert!(own.to_string().contains("silent for another 5ms"), "{own}");
+    }
+
+    #[test]
+    fn a_voter_that_says_that_it_does_not_vote_is_silent_until_then_or_until_it_replies() {
+        let (mut journal, name) = (journal(), Name::of("x"));
+        let absent = |journal: &Journal, now| -> Vec<Option<NotVoting>> {
+            let contacts = journal.contacts(now, None, SILENT_AFTER);
+            assert!(contacts.iter().all(|contact| contact.silent == contact.not_voting.is_some()));
+            contacts.iter().map(|contact| contact.not_voting).collect()
+        };
+        journal.on_absence(at(0), NodeId(2), Absence::Silent(Span::from_millis(100)));
+        journal.on_absence(at(0), NodeId(3), Absence::LostState);
+        journal.on_absence(at(0), NodeId(9), Absence::LostState);
+        let restarted = NotVoting::Restarted { remaining: Duration::from_millis(60) };
+        assert_eq!(absent(&journal, at(40)), [None, Some(restarted), Some(NotVoting::LostState)]);
+        assert_eq!(absent(&journal, at(100)), [None, None, Some(NotVoting::LostState)]);
+        let reply = Body::Reply(Reply::Promised { request: Request(9) });
+        journal.on_messages(at(101), NodeId(3), &[Message { header: header(), name, body: reply }]);
+        assert_eq!(absent(&journal, at(101)), [None, None, None]);
+    }
+
+    #[test]
+    fn a_refusal_is_news_when_its_reason_changes() {
+        let mut journal = journal();
+        let election = ElectionName::new("x").unwrap();
+        let (request, remaining) = (Request(9), Span::from_millis(50));
+        let mut news = |voter, reply| {
+            let refused = EngineRefusal { election: election.clone(), voter: NodeId(voter), reply };
+            journal.record_refusal(at(10), &refused).map(|refusal| refusal.to_string())
+        };
+        let held = |holder| {
+            let grant = Grant { token: Token::after(1), holder: NodeId(holder), boot: Boot(1), attribute: 0 };
+            Reply::Held { request, grant, remaining }
+        };
+        let text = |holder| Some(format!("voter 2 has granted the lease to node {holder} for another 50ms"));
+        assert_eq!(news(2, held(7)), text(7));
+        assert_eq!((news(3, held(7)), news(2, held(7))), (None, None), "once");
+        assert_eq!(news(2, held(8)), text(8));
+        let rejected = Reply::Rejected { request, promised: 5 };
+        assert_eq!([1, 2, 3].map(|voter| news(voter, rejected)), [None, None, None], "one campaign");
+        assert!(news(1, rejected).is_some_and(|text| text.contains("promised token 5")));
+        let long = news(3, Reply::TooLong { request, longest: Span::from_millis(2_000) }).unwrap();
+        assert!(long.contains("voter 3 grants leases of at most 2s"), "{long}");
+        let (name, all) = (election.hash(), Span::from_millis(1_000));
+        assert!(journal.refusal(at(20), name, all).is_some());
+        assert_eq!(journal.refusal(at(1_011), name, all), None, "it is too old");
+        journal.forget_refusal(name);
+        assert_eq!(journal.refusal(at(20), name, all), None);
     }
 
     #[test]

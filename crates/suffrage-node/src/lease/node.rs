@@ -21,8 +21,8 @@ use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
 use super::status::{
-    ElectionCounters, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Status, VoterContact,
-    VoterStatus,
+    ElectionCounters, GrantedElection, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Refusal,
+    Status, VoterContact, VoterStatus,
 };
 use crate::clock::Clock;
 use crate::storage::Storage;
@@ -69,6 +69,8 @@ pub struct NodeMetrics {
     pub counters: ElectionCounters,
     /// The number of elections that the node takes part in.
     pub elections: usize,
+    /// The number of leases that the node's voter has granted and that have not ended.
+    pub granted: usize,
     /// The last reply of each voter of the cluster.
     pub voters: Vec<VoterContact>,
     /// The state of the node as a voter, if it is one.
@@ -85,13 +87,32 @@ pub struct NodeMetrics {
     pub messages_sent: u64,
 }
 
-/// A change of leader.
+/// An event for the operator of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaderChange {
-    /// The election.
-    pub election: ElectionName,
-    /// The leader since then. None if no leader is known.
-    pub leader: Option<Leader>,
+#[non_exhaustive]
+pub enum NodeEvent {
+    /// Another leader is known in an election that the node takes part in, or none.
+    LeaderChanged {
+        /// The election.
+        election: ElectionName,
+        /// The leader since then.
+        leader: Option<Leader>,
+    },
+    /// The node's voter has granted the lease to another holder, or the grant has ended, in an election that the node
+    /// takes no part in.
+    GrantChanged {
+        /// The election.
+        election: ElectionName,
+        /// The holder since then.
+        leader: Option<Leader>,
+    },
+    /// A voter refuses the node's candidate for another reason than before.
+    Refused {
+        /// The election.
+        election: ElectionName,
+        /// The refusal.
+        refusal: Refusal,
+    },
 }
 
 /// A command of a handle about one election.
@@ -130,9 +151,9 @@ enum Command {
         reply: oneshot::Sender<Result<(), Error>>,
     },
     Session(SessionCommand),
-    /// Subscribes to changes of leaders.
-    Changes {
-        sender: mpsc::UnboundedSender<LeaderChange>,
+    /// Subscribes to events.
+    Events {
+        sender: mpsc::UnboundedSender<NodeEvent>,
     },
     Status {
         name: Name,
@@ -140,6 +161,9 @@ enum Command {
     },
     Elections {
         reply: oneshot::Sender<Vec<Status>>,
+    },
+    Granted {
+        reply: oneshot::Sender<Vec<GrantedElection>>,
     },
     History {
         name: Option<Name>,
@@ -381,17 +405,22 @@ impl Node {
         self.ask(|reply| Command::Elections { reply }).await
     }
 
+    /// The elections that the node's voter has granted and that the node takes no part in.
+    pub async fn granted(&self) -> Result<Vec<GrantedElection>, Error> {
+        self.ask(|reply| Command::Granted { reply }).await
+    }
+
     /// The history of one election, or of all, the oldest entry first.
     pub async fn history(&self, name: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
         let name = name.map(Name::of);
         self.ask(|reply| Command::History { name, reply }).await
     }
 
-    /// Subscribes to changes of leaders. A later subscription replaces an earlier one.
-    pub fn leader_changes(&self) -> mpsc::UnboundedReceiver<LeaderChange> {
+    /// Subscribes to events. A later subscription replaces an earlier one.
+    pub fn events(&self) -> mpsc::UnboundedReceiver<NodeEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         // The receiver is closed if the task is gone.
-        _ = self.commands.send(Command::Changes { sender });
+        _ = self.commands.send(Command::Events { sender });
         receiver
     }
 

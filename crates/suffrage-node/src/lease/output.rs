@@ -61,23 +61,48 @@ pub(super) const PROTOCOL: &str = "quorum-lease";
 pub(super) enum WireItem {
     Header(Header),
     Message(Name, Body),
+    /// The reply of a voter that does not vote to candidates that ask it. It is for their operators: no election depends
+    /// on it.
+    NotVoting(Absence),
+}
+
+/// The reason why a voter of the configuration does not vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Absence {
+    /// It is silent for this long after its restart.
+    Silent(Span),
+    /// It has lost its saved state.
+    LostState,
+}
+
+/// The content of a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) header: Header,
+    pub(super) messages: Vec<Message>,
+    /// The last notice that the sender does not vote.
+    pub(super) absence: Option<Absence>,
 }
 
 /// The longest envelope of one message about an election: five bytes of the envelope's own; the header, with one byte of
-/// length, a tag and four numbers; and the message, with one byte of length, sixteen of name, three tags, and six
-/// numbers. A number has ten bytes at most.
-const SHORTEST_DATAGRAM: usize = 5 + (1 + 1 + 4 * 10) + (1 + 16 + 3 + 6 * 10);
+/// length, a tag and four numbers; and the message. The longest message is the text of a name, with two bytes of length,
+/// sixteen of name, two tags, and two bytes of length of the text.
+const SHORTEST_DATAGRAM: usize = 5 + (1 + 1 + 4 * 10) + (2 + 16 + 2 + 2 + LONGEST_NAME);
+const LONGEST_NAME: usize = 255;
 
-/// The messages of a datagram. None if it does not begin with a header, or has another one.
-pub(super) fn messages(items: Vec<WireItem>) -> Option<Vec<Message>> {
+/// The content of a datagram. None if it does not begin with a header, or has another one.
+pub(super) fn received(items: Vec<WireItem>) -> Option<Received> {
     let mut items = items.into_iter();
     let Some(WireItem::Header(header)) = items.next() else { return None };
-    items
-        .map(|item| match item {
-            WireItem::Message(name, body) => Some(Message { header, name, body }),
-            WireItem::Header(_) => None,
-        })
-        .collect()
+    let mut received = Received { header, messages: Vec::new(), absence: None };
+    for item in items {
+        match item {
+            WireItem::Message(name, body) => received.messages.push(Message { header, name, body }),
+            WireItem::NotVoting(absence) => received.absence = Some(absence),
+            WireItem::Header(_) => return None,
+        }
+    }
+    Some(received)
 }
 
 impl Output {
@@ -99,6 +124,15 @@ impl Output {
     /// Whether there are no effects.
     pub(super) fn is_empty(&self) -> bool {
         self.save.is_none() && self.mail.is_empty() && self.events.is_empty()
+    }
+
+    /// Sends an item with this header.
+    pub(super) fn push(&mut self, to: NodeId, header: Header, item: &WireItem) -> bool {
+        if self.header != Some(header) {
+            self.mail.set_preamble(&WireItem::Header(header)).expect("a header always fits");
+            self.header = Some(header);
+        }
+        self.mail.push(to, item).is_ok()
     }
 
     /// The number of the current participation under this index.
@@ -154,15 +188,10 @@ impl Effects<SessionEngine> for Turn<'_> {
         if matches!(body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. })) {
             self.out.asked.push((to, self.now));
         }
-        let mail = &mut self.out.mail;
-        if self.out.header != Some(header) {
-            mail.set_preamble(&WireItem::Header(header)).expect("a header always fits");
-            self.out.header = Some(header);
-        }
         let rare = matches!(body, Body::Membership(_));
-        let pushed = mail.push(to, &WireItem::Message(name, body));
+        let pushed = self.out.push(to, header, &WireItem::Message(name, body));
         // A founding list can be too long. No later one is: `Configuration::fits_datagram`.
-        assert!(pushed.is_ok() || rare, "one message about an election always fits");
+        assert!(pushed || rare, "one message about an election always fits");
     }
     fn multicast(&mut self, _: Message) {
         unreachable!("an engine sends to each voter by itself");
@@ -205,7 +234,7 @@ mod tests {
     use std::sync::Arc;
 
     use suffrage_lease::membership::{Ballot, Configuration, DiskId, MembershipMessage, Stamp, VoterEntry};
-    use suffrage_lease::{Boot, Grant, Reply, Request};
+    use suffrage_lease::{Boot, ElectionName, Grant, Reply, Request};
     use suffrage_net::transport::MAX_PAYLOAD;
 
     use super::*;
@@ -242,22 +271,30 @@ mod tests {
     fn the_longest_message_fits_into_the_shortest_datagram() {
         let token = Token::after(u64::MAX - 1);
         let grant = Grant { token, holder: NodeId(u64::MAX), boot: Boot(u64::MAX), attribute: i64::MIN };
-        let (request, remaining) = (Request(u64::MAX), Span::from_nanos(u64::MAX));
-        let reply = Reply::Held { request, grant, remaining };
+        let (request, longest) = (Request(u64::MAX), Span::from_nanos(u64::MAX));
+        let status = Reply::Status { request, promised: u64::MAX, grant: Some(grant), longest };
+        let text = ElectionName::new(&"x".repeat(LONGEST_NAME)).unwrap();
         let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
         let stamp = Stamp { version: u64::MAX, digest: u64::MAX, ..founding.stamp() };
         let header = Header { boot: Boot(u64::MAX), stamp };
-        let longest = Message { header, name: Name::of("x"), body: Body::Reply(reply) };
+        let message = |body| Message { header, name: Name::of("x"), body };
+        let (longest, second) = (message(Body::NameText(text)), message(Body::Reply(status)));
         let mut out = Output::new(0, 1);
         let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
         turn.send(NodeId(2), longest.clone());
         turn.send(NodeId(2), longest.clone());
+        turn.send(NodeId(3), second.clone());
         let mut lengths = Vec::new();
         let protocol = Protocol::named(PROTOCOL);
-        out.mail.flush(|_, datagram| {
-            lengths.push(datagram.len());
+        out.mail.flush(|to, datagram| {
             let items = protocol.decode::<WireItem>(datagram).unwrap();
-            assert_eq!(messages(items), Some(vec![longest.clone()]));
+            let sent = if to == NodeId(2) { &longest } else { &second };
+            assert_eq!(received(items).map(|received| received.messages), Some(vec![sent.clone()]));
+            if to == NodeId(2) {
+                lengths.push(datagram.len());
+            } else {
+                assert!(datagram.len() < SHORTEST_DATAGRAM, "all other messages are shorter");
+            }
         });
         // The cluster's number may be shorter.
         assert!(lengths.iter().all(|length| (SHORTEST_DATAGRAM - 2..=SHORTEST_DATAGRAM).contains(length)));
@@ -270,11 +307,11 @@ mod tests {
         let header = WireItem::Header(Header { boot: Boot(1), stamp: founding.stamp() });
         let claim = WireItem::Message(Name::of("x"), Body::Claim { attribute: 1 });
         assert_eq!(
-            messages(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.len()),
+            received(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.messages.len()),
             Some(2)
         );
-        assert_eq!(messages(vec![claim.clone()]), None);
-        assert_eq!(messages(vec![header.clone(), claim, header]), None);
+        assert_eq!(received(vec![claim.clone()]), None);
+        assert_eq!(received(vec![header.clone(), claim, header]), None);
     }
 
     #[test]

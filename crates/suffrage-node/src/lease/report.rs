@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::{Span, Time};
-use suffrage_lease::{ElectionState, Engine, Mismatch, Stage};
+use suffrage_lease::{ElectionState, Engine, Mismatch, Name, Stage};
 
 use super::journal::{Journal, Notes};
-use super::status::{Leader, MembershipStatus, MismatchedNode, Status, VoterContact, VoterStatus, Why};
+use super::output::Absence;
+use super::status::{
+    GrantedElection, Leader, MembershipStatus, MismatchedNode, NotVoting, Status, VoterContact, VoterStatus,
+    Why,
+};
 
 /// A span of the node's clock as a duration of the standard library.
 pub(super) fn duration(span: Span) -> Duration {
@@ -31,12 +35,62 @@ pub(super) fn status(
         leader: own.or(other),
         leader_age: duration(now.since(notes.since)),
         lease_remaining: lease.map(|lease| duration(lease.valid_until.since(now))),
+        grant_remaining: grant_remaining(now, engine, notes.election.hash()),
         rank: election.attribute(),
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
         mismatches: mismatches(engine),
     }
+}
+
+/// The time until the lease ends that the node's voter has granted.
+fn grant_remaining(now: Time, engine: &Engine, name: Name) -> Option<Duration> {
+    let (_, expires) = engine.voter()?.grant(now, name)?;
+    Some(duration(expires.since(now)))
+}
+
+/// The elections that the node's voter has granted and that the node takes no part in.
+pub(super) fn granted(now: Time, engine: &Engine) -> Vec<GrantedElection> {
+    let report = |granted: suffrage_lease::GrantedElection| {
+        let waiting = engine.voter().into_iter().flat_map(|voter| voter.live_waiters(now, granted.name));
+        GrantedElection {
+            name: granted.text.map(|text| text.to_string()),
+            hash: granted.name.to_string(),
+            leader: granted.grant.map(|(grant, _)| Leader { node: grant.holder, token: grant.token }),
+            leader_age: duration(now.since(granted.since)),
+            grant_remaining: granted.grant.map(|(_, expires)| duration(expires.since(now))),
+            queue: waiting.collect(),
+        }
+    };
+    engine.granted(now).map(report).collect()
+}
+
+/// The reason why the node's own voter does not vote, if the node is a voter of the cluster and does not.
+pub(super) fn own_absence(now: Time, engine: &Engine) -> Option<Absence> {
+    engine.configuration().voter(engine.me())?;
+    match engine.voter() {
+        None => Some(Absence::LostState),
+        Some(voter) => {
+            Some(voter.silent_until().since(now)).filter(|left| !left.is_zero()).map(Absence::Silent)
+        }
+    }
+}
+
+/// The last reply of each voter, and why it does not vote.
+pub(super) fn contacts(
+    now: Time,
+    engine: &Engine,
+    journal: &Journal,
+    silent_after: Span,
+) -> Vec<VoterContact> {
+    let mut contacts = journal.contacts(now, own_absence(now, engine), silent_after);
+    for (node, _) in engine.mismatches() {
+        for contact in contacts.iter_mut().filter(|contact| contact.voter == node) {
+            contact.not_voting = Some(NotVoting::Mismatched);
+        }
+    }
+    contacts
 }
 
 fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) -> Why {
@@ -55,8 +109,11 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) 
         _ if now < election.yield_until() => {
             Why::Yielding { remaining: duration(election.yield_until().since(now)) }
         }
-        (_, _, Stage::Preparing | Stage::Proposing) => Why::Campaigning,
-        _ => Why::Waiting,
+        (_, _, stage) => match journal.refusal(now, election.name().hash(), election.unresponsive_after()) {
+            Some(refusal) => Why::Refused { refusal },
+            None if matches!(stage, Stage::Preparing | Stage::Proposing) => Why::Campaigning,
+            None => Why::Waiting,
+        },
     }
 }
 
@@ -73,7 +130,7 @@ fn silent_voters(
     journal: &Journal,
     unresponsive_after: Span,
 ) -> Vec<VoterContact> {
-    let mut voters = journal.contacts(now, engine.is_voting(now), unresponsive_after);
+    let mut voters = contacts(now, engine, journal, unresponsive_after);
     voters.retain(|contact| contact.silent);
     voters
 }

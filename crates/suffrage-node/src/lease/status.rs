@@ -32,6 +32,9 @@ pub struct Status {
     pub leader_age: Duration,
     /// The time until this node's lease ends unless it is renewed. None if this node does not lead.
     pub lease_remaining: Option<Duration>,
+    /// The time until the lease ends that this node's voter has granted, unless it is renewed. None if this node does not
+    /// vote or has granted none.
+    pub grant_remaining: Option<Duration>,
     /// The rank of this node as a candidate. A greater rank is better.
     pub rank: i64,
     /// Whether this node is a candidate: an application at this node asks to lead.
@@ -53,6 +56,7 @@ impl Status {
             leader: None,
             leader_age: Duration::ZERO,
             lease_remaining: None,
+            grant_remaining: None,
             rank: 0,
             candidate: true,
             queue: Vec::new(),
@@ -72,6 +76,87 @@ impl Status {
     pub fn leads(&self) -> bool {
         self.lease_remaining.is_some()
     }
+}
+
+/// An election that a node takes no part in, as its voter knows it. That is one vote, not a majority: the lease may be
+/// of a candidate that was not elected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrantedElection {
+    /// The name of the election. None until the holder of the lease has told it.
+    pub name: Option<String>,
+    /// The hash of the name, in hexadecimal digits.
+    pub hash: String,
+    /// The holder of the granted lease. None while nobody holds it and candidates wait.
+    pub leader: Option<Leader>,
+    /// The time since `leader` last changed at this node.
+    pub leader_age: Duration,
+    /// The time until the granted lease ends, unless it is renewed.
+    pub grant_remaining: Option<Duration>,
+    /// The candidates in the queue of this node's voter, in the order in which they are woken.
+    pub queue: Vec<NodeId>,
+}
+
+/// The last refusal of a candidate's request by a voter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The voter.
+    pub voter: NodeId,
+    /// The reason.
+    pub reason: RefusalReason,
+}
+
+/// The reason why a voter refuses a candidate's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// Another candidate holds the lease.
+    Held {
+        /// The holder.
+        holder: NodeId,
+        /// The time until the lease ends unless it is renewed.
+        remaining: Duration,
+    },
+    /// The voter has promised a token that forbids the candidate's.
+    Promised {
+        /// The promised token.
+        token: u64,
+    },
+    /// The voter grants no lease that is so long.
+    TooLong {
+        /// The longest lease that the voter grants.
+        longest: Duration,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let voter = self.voter;
+        match self.reason {
+            RefusalReason::Held { holder, remaining } => {
+                write!(
+                    f,
+                    "voter {voter} has granted the lease to node {holder} for another {}",
+                    short(remaining)
+                )
+            }
+            RefusalReason::Promised { token } => {
+                write!(f, "voter {voter} has promised token {token}: this node retries with a greater one")
+            }
+            RefusalReason::TooLong { longest } => write!(
+                f,
+                "voter {voter} grants leases of at most {}, and this node asks for longer ones: lower its ttl, or raise \
+                 `longest-ttl` of the voters",
+                short(longest)
+            ),
+        }
+    }
+}
+
+/// A duration with a unit, in whole milliseconds, rounded up.
+fn short(duration: Duration) -> String {
+    suffrage_core::Span::from_millis(duration.as_nanos().div_ceil(1_000_000) as u64).format_duration()
 }
 
 /// A node whose messages change nothing at this node.
@@ -108,6 +193,11 @@ pub enum Why {
     TtlTooLong {
         /// The longest lease that the voter grants.
         longest: Duration,
+    },
+    /// No leader is known, and a voter has refused the last campaign of this node.
+    Refused {
+        /// The refusal.
+        refusal: Refusal,
     },
     /// Another node leads and renews its lease.
     Following {
@@ -152,6 +242,7 @@ impl fmt::Display for Why {
                  `longest-ttl` of the voters",
                 longest.as_millis()
             ),
+            Why::Refused { refusal } => refusal.fmt(f),
             Why::Following { leader } => write!(f, "node {leader} leads and renews its lease"),
             Why::Yielding { remaining } => {
                 let millis = remaining.as_millis();
@@ -170,9 +261,26 @@ pub struct VoterContact {
     pub voter: NodeId,
     /// The time since the last reply. None if the voter has never replied. Zero for the node itself while it votes.
     pub reply_age: Option<Duration>,
-    /// Whether the voter has left several requests in a row without a reply, for some seconds. For the node itself,
-    /// whether it does not vote now.
+    /// Whether the voter has left several requests in a row without a reply, for some seconds, or has said that it does
+    /// not vote. For the node itself, whether it does not vote now.
     pub silent: bool,
+    /// The reason why the voter does not vote, if this node knows it.
+    pub not_voting: Option<NotVoting>,
+}
+
+/// The reason why a voter of the cluster does not vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotVoting {
+    /// The voter has restarted. Leaders may rely on grants from before the restart.
+    Restarted {
+        /// The time until it votes again.
+        remaining: Duration,
+    },
+    /// The voter has lost its saved state.
+    LostState,
+    /// The voter has another configuration than this node.
+    Mismatched,
 }
 
 impl VoterContact {
@@ -184,12 +292,24 @@ impl VoterContact {
 
 impl fmt::Display for VoterContact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reply_age {
-            Some(age) => {
-                let age = suffrage_core::Span::from_millis(age.as_millis() as u64).format_duration();
-                write!(f, "voter {} last answered {age} ago", self.voter)
+        let voter = self.voter;
+        match (self.not_voting, self.reply_age) {
+            (Some(NotVoting::Restarted { remaining }), _) => {
+                let remaining = short(remaining);
+                write!(f, "voter {voter} is silent for another {remaining} after its restart")
             }
-            None => write!(f, "voter {} has never answered", self.voter),
+            (Some(NotVoting::LostState), _) => write!(
+                f,
+                "voter {voter} has lost its saved state and does not vote: remove it from the voters, and add it again"
+            ),
+            (Some(NotVoting::Mismatched), _) => {
+                write!(f, "voter {voter} has another configuration than this node")
+            }
+            (None, Some(age)) => {
+                let age = suffrage_core::Span::from_millis(age.as_millis() as u64).format_duration();
+                write!(f, "voter {voter} last answered {age} ago")
+            }
+            (None, None) => write!(f, "voter {voter} has never answered"),
         }
     }
 }
@@ -290,6 +410,8 @@ pub struct ElectionCounters {
     pub renewals: u64,
     /// Times that this node learned that another node leads.
     pub leaders_followed: u64,
+    /// Leases that this node's voter granted to another holder than before, in elections that this node takes no part in.
+    pub leaders_granted: u64,
     /// Messages received.
     pub messages_received: u64,
     /// Durations of renewals, from the request to the reply of a majority.
@@ -327,12 +449,20 @@ mod tests {
     fn each_silent_voter_is_named() {
         let age = Some(Duration::from_millis(70));
         let silent = vec![
-            VoterContact { voter: NodeId(2), reply_age: age, silent: true },
-            VoterContact { voter: NodeId(3), reply_age: None, silent: true },
+            VoterContact { voter: NodeId(2), reply_age: age, silent: true, not_voting: None },
+            VoterContact { voter: NodeId(3), reply_age: None, silent: true, not_voting: None },
         ];
         let why = Why::NoMajority { silent, majority: 2 };
         let text = "no majority of voters answers: 2 and 3 do not; voter 2 last answered 70ms ago; voter 3 has never \
                     answered; 2 voters must answer: start these nodes, or repair the network to them";
         assert_eq!(why.to_string(), text);
+        let remaining = Duration::from_micros(2_099_001);
+        let known = |reason| {
+            let not_voting = Some(reason);
+            VoterContact { voter: NodeId(2), reply_age: age, silent: true, not_voting }.to_string()
+        };
+        let text = "voter 2 is silent for another 2.1s after its restart";
+        assert_eq!(known(NotVoting::Restarted { remaining }), text);
+        assert!(known(NotVoting::LostState).contains("lost its saved state"));
     }
 }

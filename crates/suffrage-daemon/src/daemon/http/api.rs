@@ -20,7 +20,7 @@ use suffrage_lease::sessions::{
     CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
     longest_wait,
 };
-use suffrage_node::lease::{Belief, CandidateConfig, Leader, Status};
+use suffrage_node::lease::{Belief, CandidateConfig, GrantedElection, Leader, Name, Status};
 
 /// The longest wait for a reply, and the default of a campaign.
 const WAIT: Span = Span::from_millis(30_000);
@@ -28,7 +28,10 @@ const WAIT: Span = Span::from_millis(30_000);
 /// The JSON object of an election.
 #[derive(Serialize)]
 pub(super) struct ElectionBody {
-    election: String,
+    /// None if only the hash is known.
+    election: Option<String>,
+    /// The hash of the name.
+    hash: String,
     /// The id of this node.
     node: u64,
     leader: Option<u64>,
@@ -37,23 +40,62 @@ pub(super) struct ElectionBody {
     since_ms: u64,
     /// Only if this node leads.
     lease_remaining_ms: Option<u64>,
+    /// The time until the lease ends that this node's voter has granted.
+    grant_remaining_ms: Option<u64>,
+    /// The candidates that wait at this node's voter.
+    queue: Vec<u64>,
+    /// `participation`, or `grant`: this node takes no part, and its voter has granted the lease.
+    known_by: &'static str,
     /// The reason why this node leads or does not lead.
     why: String,
 }
 
 impl ElectionBody {
     pub(super) fn new(node: NodeId, status: &Status) -> ElectionBody {
-        let whole = |duration: Duration| duration.as_millis() as u64;
         ElectionBody {
-            election: status.name.clone(),
+            election: Some(status.name.clone()),
+            hash: Name::of(&status.name).to_string(),
             node: node.0,
             leader: status.leader.map(|leader| leader.node.0),
             token: status.leader.map(|leader| leader.token.number()),
             since_ms: whole(status.leader_age),
             lease_remaining_ms: status.lease_remaining.map(whole),
+            grant_remaining_ms: status.grant_remaining.map(whole),
+            queue: status.queue.iter().map(|node| node.0).collect(),
+            known_by: "participation",
             why: status.explanation(),
         }
     }
+
+    /// The object of an election that this node knows only as a voter.
+    fn of_granted(node: NodeId, granted: &GrantedElection) -> ElectionBody {
+        let (leader, token) = leader_and_token(granted.leader);
+        let takes_no_part = "this node takes no part in this election";
+        let why = match leader {
+            Some(leader) => format!(
+                "{takes_no_part}; as a voter it has granted the lease to node {leader}, which is one vote: \
+                 `suffrage leader NAME` asks a majority"
+            ),
+            None => format!("{takes_no_part}; at its voter nobody holds the lease, and candidates wait"),
+        };
+        ElectionBody {
+            election: granted.name.clone(),
+            hash: granted.hash.clone(),
+            node: node.0,
+            leader,
+            token,
+            since_ms: whole(granted.leader_age),
+            lease_remaining_ms: None,
+            grant_remaining_ms: granted.grant_remaining.map(whole),
+            queue: granted.queue.iter().map(|node| node.0).collect(),
+            known_by: "grant",
+            why,
+        }
+    }
+}
+
+fn whole(duration: Duration) -> u64 {
+    duration.as_millis() as u64
 }
 
 /// Whole milliseconds, rounded down.
@@ -84,9 +126,12 @@ pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {
 
 /// `GET /elections`
 pub(super) async fn elections(State(app): State<App>) -> Result<Response, Problem> {
-    let all = super::elections(&app.node).await?;
-    let bodies: Vec<ElectionBody> =
-        all.iter().map(|status| ElectionBody::new(app.node.id(), status)).collect();
+    let (node, all) = (app.node.id(), super::elections(&app.node).await?);
+    let granted = super::granted(&app.node).await?;
+    let joined = all.iter().map(|status| ElectionBody::new(node, status));
+    let granted = granted.iter().map(|granted| ElectionBody::of_granted(node, granted));
+    let mut bodies: Vec<ElectionBody> = joined.chain(granted).collect();
+    bodies.sort_by(|a, b| a.election.cmp(&b.election));
     Ok(Json(json!({ "elections": bodies })).into_response())
 }
 

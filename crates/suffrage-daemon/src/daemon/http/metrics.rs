@@ -1,16 +1,17 @@
 //! `GET /metrics`: metrics in the text format of Prometheus (version 0.0.4).
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use super::health::reachable_voters;
-use super::{App, Problem, elections, in_time};
+use super::{App, Problem, elections, granted, in_time};
 use suffrage_net::transport::Transport as _;
 use suffrage_net::{Dropped, Snapshot};
-use suffrage_node::lease::{DurationHistogram, Node, NodeMetrics, Status};
+use suffrage_node::lease::{DurationHistogram, GrantedElection, Node, NodeMetrics, Status};
 
 /// The most elections with series of their own: each series costs the collector.
 const MOST_LISTED: usize = 1_000;
@@ -23,12 +24,20 @@ struct Sample {
     certificate_end: Option<u64>,
     traffic: Snapshot,
     /// None if the node is suspended or stuck.
-    node: Option<(NodeMetrics, Vec<Status>)>,
+    node: Option<NodeSample>,
+}
+
+struct NodeSample {
+    metrics: NodeMetrics,
+    elections: Vec<Status>,
+    /// The elections that the node knows only as a voter.
+    granted: Vec<GrantedElection>,
 }
 
 /// The metrics and the elections of the node.
-async fn sample_node(node: &Node) -> Result<(NodeMetrics, Vec<Status>), Problem> {
-    Ok((in_time(node, node.metrics()).await?, elections(node).await?))
+async fn sample_node(node: &Node) -> Result<NodeSample, Problem> {
+    let metrics = in_time(node, node.metrics()).await?;
+    Ok(NodeSample { metrics, elections: elections(node).await?, granted: granted(node).await? })
 }
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
@@ -68,13 +77,38 @@ fn text(sample: &Sample) -> String {
         page.gauge(name, "The end of validity of the HTTP certificate, in seconds since 1970.");
         page.line(format_args!("{name} {end}"));
     }
-    if let Some((metrics, elections)) = &sample.node {
+    if let Some(NodeSample { metrics, elections, granted }) = &sample.node {
         page.cluster(metrics);
-        page.elections(elections);
+        page.elections(elections, granted);
+        page.granted(metrics);
         page.changes(metrics);
     }
     page.traffic(&sample.traffic);
     page.0
+}
+
+/// An election with series of its own.
+struct Listed<'a> {
+    name: &'a str,
+    token: Option<u64>,
+    lease_remaining: Option<Duration>,
+    grant_remaining: Option<Duration>,
+}
+
+impl<'a> From<&'a Status> for Listed<'a> {
+    fn from(status: &'a Status) -> Listed<'a> {
+        let token = status.leader.map(|leader| leader.token.number());
+        let (lease_remaining, grant_remaining) = (status.lease_remaining, status.grant_remaining);
+        Listed { name: &status.name, token, lease_remaining, grant_remaining }
+    }
+}
+
+impl<'a> Listed<'a> {
+    fn of_granted(granted: &'a GrantedElection) -> Option<Listed<'a>> {
+        let token = granted.leader.map(|leader| leader.token.number());
+        let grant_remaining = granted.grant_remaining;
+        Some(Listed { name: granted.name.as_deref()?, token, lease_remaining: None, grant_remaining })
+    }
 }
 
 struct Page(String);
@@ -92,8 +126,8 @@ impl Page {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} counter"));
     }
 
-    fn of(&mut self, status: &Status, name: &str, value: impl std::fmt::Display) {
-        self.line(format_args!("{name}{{election=\"{}\"}} {value}", escaped(&status.name)));
+    fn of(&mut self, election: &Listed<'_>, name: &str, value: impl std::fmt::Display) {
+        self.line(format_args!("{name}{{election=\"{}\"}} {value}", escaped(election.name)));
     }
 
     fn cluster(&mut self, metrics: &NodeMetrics) {
@@ -117,13 +151,16 @@ impl Page {
     }
 
     /// Skips elections that are only observed and have no leader, such as mistyped names: they would look like elections
-    /// that have lost their leader.
-    fn elections(&mut self, elections: &[Status]) {
+    /// that have lost their leader. Elections that the node knows only as a voter come last, without those whose name it
+    /// does not know.
+    fn elections(&mut self, elections: &[Status], granted: &[GrantedElection]) {
         let real = |status: &&Status| status.candidate || status.leader.is_some();
         let elections: Vec<&Status> = elections.iter().filter(real).collect();
-        let listed = &elections[..elections.len().min(MOST_LISTED)];
-        if listed.len() < elections.len() {
-            self.line(format_args!("# of {} elections, the first {MOST_LISTED} are listed", elections.len()));
+        let joined = elections.iter().map(|status| Listed::from(*status));
+        let all: Vec<Listed<'_>> = joined.chain(granted.iter().filter_map(Listed::of_granted)).collect();
+        let listed = &all[..all.len().min(MOST_LISTED)];
+        if listed.len() < all.len() {
+            self.line(format_args!("# of {} elections, the first {MOST_LISTED} are listed", all.len()));
         }
         self.gauge("suffrage_elections", "Elections that this node takes part in.");
         self.line(format_args!("suffrage_elections {}", elections.len()));
@@ -131,29 +168,46 @@ impl Page {
         self.gauge("suffrage_elections_led", "Elections that this node leads.");
         self.line(format_args!("suffrage_elections_led {led}"));
         self.gauge("suffrage_is_leader", "Whether this node leads the election.");
-        for status in listed {
-            self.of(status, "suffrage_is_leader", u8::from(status.leads()));
+        for election in listed {
+            self.of(election, "suffrage_is_leader", u8::from(election.lease_remaining.is_some()));
         }
         self.gauge("suffrage_token", "The fencing token of the leader, as this node knows it.");
-        for status in listed {
-            if let Some(leader) = status.leader {
-                self.of(status, "suffrage_token", leader.token.number());
+        for election in listed {
+            if let Some(token) = election.token {
+                self.of(election, "suffrage_token", token);
             }
         }
         let name = "suffrage_lease_remaining_seconds";
         self.gauge(name, "The time until the lease of this node ends unless it is renewed.");
-        for status in listed {
-            if let Some(remaining) = status.lease_remaining {
-                self.of(status, name, remaining.as_secs_f64());
+        for election in listed {
+            if let Some(remaining) = election.lease_remaining {
+                self.of(election, name, remaining.as_secs_f64());
             }
         }
+        let name = "suffrage_grant_remaining_seconds";
+        self.gauge(
+            name,
+            "The time until the lease ends that this node, as a voter, has granted to any node.",
+        );
+        for election in listed {
+            if let Some(remaining) = election.grant_remaining {
+                self.of(election, name, remaining.as_secs_f64());
+            }
+        }
+    }
+
+    fn granted(&mut self, metrics: &NodeMetrics) {
+        let name = "suffrage_granted_elections";
+        self.gauge(name, "Elections whose lease this node, as a voter, has granted to any node.");
+        self.line(format_args!("{name} {}", metrics.granted));
     }
 
     fn changes(&mut self, metrics: &NodeMetrics) {
         let counters = &metrics.counters;
         let name = "suffrage_leader_transitions_total";
         self.counter(name, "Leaders that this node has learned of, including the node itself.");
-        self.line(format_args!("{name} {}", counters.leaderships_started + counters.leaders_followed));
+        let learned = counters.leaderships_started + counters.leaders_followed + counters.leaders_granted;
+        self.line(format_args!("{name} {learned}"));
         let name = "suffrage_leaderships_lost_total";
         self.counter(name, "Leaderships of this node that ended, by release or by expiry.");
         self.line(format_args!("{name} {}", counters.leaderships_ended));
@@ -203,8 +257,10 @@ mod tests {
 
     fn sample(elections: Vec<Status>) -> Sample {
         let mut metrics = NodeMetrics::default();
-        (metrics.counters.leaderships_started, metrics.counters.leaders_followed) = (2, 3);
-        let (traffic, node) = (Snapshot::default(), Some((metrics, elections)));
+        (metrics.counters.leaderships_started, metrics.counters.leaders_followed) = (2, 2);
+        metrics.counters.leaders_granted = 1;
+        let (traffic, node) = (Snapshot::default(), NodeSample { metrics, elections, granted: Vec::new() });
+        let node = Some(node);
         Sample { storage_failing: false, certificate_end: None, traffic, node }
     }
 

@@ -451,3 +451,26 @@ fn a_founding_list_that_fits_into_no_datagram_is_never_adopted() {
     assert_eq!(progress, Some(ChangeProgress::Impossible(ImpossibleChange::TooLong)));
     assert!(world.sent().is_empty(), "nobody is asked");
 }
+
+/// A node of an older version asks for the newer one, but not with every message that it gets.
+#[test]
+fn a_node_that_is_behind_asks_each_sender_once_per_delay() {
+    let mut world = World::founded(&[1, 2, 3]);
+    let newer = Stamp { version: 5, ..world.configuration(1).stamp() };
+    let delay = world.0[&1].engine.config().delay;
+    let enquire = Body::Ask(Ask::Enquire { request: Request(9), standing: None });
+    let header = Header { boot: Boot(5), stamp: newer };
+    let message = Message { header, name: Name::of("x"), body: enquire };
+    let asked = |world: &mut World| {
+        let sent = world.sent().into_iter();
+        let behind = |body: &Body| matches!(membership(body), Some(MembershipMessage::Behind));
+        sent.filter(|(_, _, message)| behind(&message.body)).map(|(_, to, _)| to).collect::<Vec<_>>()
+    };
+    for _ in 0..100 {
+        world.arrive(at(1), (2, 1, message.clone()));
+        world.arrive(at(1), (3, 1, message.clone()));
+    }
+    assert_eq!(asked(&mut world), [2, 3]);
+    world.arrive(at(1) + delay, (2, 1, message));
+    assert_eq!(asked(&mut world), [2], "the first request may be lost");
+}

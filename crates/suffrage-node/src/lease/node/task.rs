@@ -1,5 +1,6 @@
 //! The task that owns an engine and its sessions, and carries out their effects.
 
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -12,18 +13,19 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Name, Saved, Timer,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Name, Report,
+    Saved, Timer,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::sessions::Sessions;
-use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
+use super::{Command, ElectionCommand, Joined, NodeEvent, NodeMetrics, NodeState};
 use crate::Error;
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
-use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, messages};
+use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Received, Turn, WireItem, received};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{Leader, Status};
@@ -36,6 +38,10 @@ const TURN: usize = 64;
 const IDLE: Span = Span::from_millis(1_000);
 /// The time between two attempts to save.
 const RETRY: Duration = Duration::from_secs(1);
+/// The least time between two notices to one node that this voter does not vote.
+const ABSENCE: Span = Span::from_millis(500);
+/// The greatest number of nodes that get such notices at a time.
+const MAX_TOLD: usize = 4_096;
 
 /// The part of the node in one election, as the handles see it.
 struct Local {
@@ -65,8 +71,10 @@ pub(super) struct Task<T, C, D> {
     /// The leases that were pinned in this turn. The replies are sent when the turn's state is saved.
     pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
     pub(super) sessions: Sessions,
-    /// Receives every change of leaders.
-    changes: Option<mpsc::UnboundedSender<LeaderChange>>,
+    /// Receives events for the operator.
+    events: Option<mpsc::UnboundedSender<NodeEvent>>,
+    /// When each node was last told that this voter does not vote.
+    told_absence: BTreeMap<NodeId, Time>,
     /// The node alone, for the engine's context: an engine knows its voters by its configuration.
     roster: Roster,
     protocol: Protocol,
@@ -113,7 +121,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             locals: Vec::new(),
             pinned: Vec::new(),
             sessions: Sessions::default(),
-            changes: None,
+            events: None,
+            told_absence: BTreeMap::new(),
             roster: Roster::listed(vec![me]).expect("one id is unique"),
             protocol: Protocol::named(PROTOCOL),
             transport,
@@ -159,6 +168,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         for (voter, at) in self.out.asked.drain(..) {
             self.journal.on_asked(voter, at);
         }
+        for report in self.node.take_reports() {
+            self.on_report(now, report);
+        }
         for change in self.node.take_membership_changes() {
             match change {
                 MembershipChange::Joined { index, .. } => self.on_joined(now, index),
@@ -166,6 +178,28 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
         }
         result
+    }
+
+    /// Records a report of the engine, and passes it to the operator.
+    fn on_report(&mut self, now: Time, report: Report) {
+        let event = match report {
+            Report::Granted(change) => {
+                let leader = self.journal.record_grant(now, &change);
+                NodeEvent::GrantChanged { election: change.election, leader }
+            }
+            Report::Refused(refused) => match self.journal.record_refusal(now, &refused) {
+                Some(refusal) => NodeEvent::Refused { election: refused.election, refusal },
+                None => return,
+            },
+        };
+        self.tell(event);
+    }
+
+    fn tell(&self, event: NodeEvent) {
+        if let Some(events) = &self.events {
+            // The receiver may be gone.
+            _ = events.send(event);
+        }
     }
 
     fn act(&mut self, now: Time, index: ElectionIndex, action: Action) {
@@ -228,13 +262,36 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_datagram(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
         let now = self.clock.now();
         let items = self.protocol.decode::<WireItem>(&datagram);
-        match items.and_then(|items| messages(items).ok_or(Dropped::Malformed)) {
+        match items.and_then(|items| received(items).ok_or(Dropped::Malformed)) {
             Err(reason) => self.transport.counters().count_drop(reason),
-            Ok(messages) => {
-                self.journal.on_messages(now, from, &messages);
-                self.input(now, |node, cx| {
-                    messages.into_iter().for_each(|message| node.on_message(cx, from, message));
-                });
+            Ok(received) => {
+                self.journal.on_messages(now, from, &received.messages);
+                self.exchange_absence(now, from, &received);
+                for message in received.messages {
+                    self.input(now, |node, cx| node.on_message(cx, from, message));
+                }
+            }
+        }
+    }
+
+    /// Records that a voter does not vote, and tells nodes that ask this voter that it does not. The engine ignores their
+    /// requests, and no election depends on the notice. Each node gets one per [`ABSENCE`] at most.
+    fn exchange_absence(&mut self, now: Time, from: NodeId, received: &Received) {
+        let header = self.engine().header();
+        if received.header.stamp != header.stamp {
+            return;
+        }
+        if let Some(absence) = received.absence {
+            self.journal.on_absence(now, from, absence);
+        }
+        let asks = |body: &Body| matches!(body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. }));
+        if received.messages.iter().any(|message| asks(&message.body))
+            && let Some(absence) = report::own_absence(now, self.engine())
+        {
+            self.told_absence.retain(|_, at| now.since(*at) < ABSENCE);
+            if self.told_absence.len() < MAX_TOLD && !self.told_absence.contains_key(&from) {
+                self.told_absence.insert(from, now);
+                self.out.push(from, header, &WireItem::NotVoting(absence));
             }
         }
     }
@@ -320,6 +377,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             let engine = self.node.engine();
             let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
             self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
+            if matches!(event, Event::Led { .. }) {
+                self.journal.forget_refusal(local.notes.election.hash());
+            }
         }
         self.recorded = self.out.events.len();
     }
@@ -354,11 +414,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let belief = Belief { leader, since: now, held: local.held.clone() };
         let before = local.belief.send_replace(belief);
         if before.leader != leader
-            && let Some(changes) = &self.changes
             && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
         {
-            // The receiver may be gone.
-            _ = changes.send(LeaderChange { election: state.name().clone(), leader });
+            self.tell(NodeEvent::LeaderChanged { election: state.name().clone(), leader });
         }
     }
 
@@ -397,7 +455,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 _ = reply.send(self.check_transfer(now, name, to))
             }
             Some(Command::Session(command)) => self.on_session_command(now, command),
-            Some(Command::Changes { sender }) => self.changes = Some(sender),
+            Some(Command::Events { sender }) => self.events = Some(sender),
             Some(Command::Status { name, reply }) => {
                 _ = reply.send(self.engine().index_of(name).and_then(|index| self.status(now, index)));
             }
@@ -405,6 +463,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 let all = self.engine().elections().filter_map(|(index, _)| self.status(now, index));
                 _ = reply.send(all.collect());
             }
+            Some(Command::Granted { reply }) => _ = reply.send(report::granted(now, self.engine())),
             Some(Command::History { name, reply }) => {
                 _ = reply.send(self.journal.history.entries(now, name));
             }
@@ -444,7 +503,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         NodeMetrics {
             counters: self.journal.counters,
             elections: self.engine().len(),
-            voters: self.journal.contacts(now, self.engine().is_voting(now), SILENT_AFTER),
+            granted: self.engine().voter().map_or(0, |voter| voter.granted(now)),
+            voters: report::contacts(now, self.engine(), &self.journal, SILENT_AFTER),
             voter: report::voter_status(now, self.engine()),
             version: self.engine().configuration().version(),
             mismatches: report::mismatches(self.engine()),
@@ -495,8 +555,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_left(&mut self, index: ElectionIndex) {
         self.record_events();
         self.out.end_epoch(index.index());
-        if let Some(local) = self.locals.get_mut(index.index()) {
-            *local = None;
+        if let Some(local) = self.locals.get_mut(index.index()).and_then(Option::take) {
+            self.journal.forget_refusal(local.notes.election.hash());
         }
     }
 
