@@ -627,6 +627,12 @@ impl Process for Engine {
         self.arm(cx);
     }
 
+    fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.on_durable(cx, saved);
+        self.drain_loopback(cx);
+        self.arm(cx);
+    }
+
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         match (election, action) {
             (_, Action::ChangeVoters(change)) => _ = self.start_change(cx, change.into()),
