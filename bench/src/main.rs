@@ -1,8 +1,10 @@
 //! Benchmark of a three-node cluster of `suffrage node` and a three-node etcd on one machine: `cargo xtask bench cluster`.
+//! With `distance` as first argument, the benchmark of nodes far from each other.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time and runs programs")]
 
 mod benchmark;
 mod cluster;
+mod distance;
 mod etcd;
 mod grpc;
 mod http;
@@ -32,9 +34,15 @@ Takes about ten minutes on an idle machine.
 Exit codes: 0 all measured targets are met, 1 a target is missed or the benchmark failed, 2 the command line is wrong.";
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = arguments.as_slice()
+        && first == "distance"
+    {
+        return distance::main(rest);
+    }
     let mut config = BenchConfig { plan: FULL, parts: Vec::new(), etcd: true };
     let mut json = false;
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => config.plan = QUICK,

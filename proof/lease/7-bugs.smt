@@ -170,6 +170,8 @@
 (outside mix-versions "Model membership, the bug of that name.")
 (outside forget-floor "Model membership, bug low-floor.")
 (outside blind-coordinator "Model choice, the bug of that name.")
+(outside reply-before-save "A save that a restart loses: the actions of a voter save before they answer. Bugs
+  forget-ceiling and skip-silence are what is lost.")
 (outside shared-lease "Clients of a node.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")

@@ -50,7 +50,10 @@ usage: cargo xtask <task>
   bench papers [--json]     measures the speed of the largest elections of the papers, as ratios to bare loops
   bench cluster [--json] [--quick] [--without-etcd] [--only PART]
                             compares three real nodes with a real three-node etcd: failover, handover, acquisitions
-                            and held elections as ratios; checks the targets";
+                            and held elections as ratios; checks the targets
+  bench distance [--minutes N] [--cold-starts N] [--rtt-ms N] [--json]
+                            measures three real nodes with a round trip of 200 ms between them: the time until somebody
+                            leads in a new cluster, and changes of leader; checks the targets; needs root";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
         ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),
         ["bench", "cluster", flags @ ..] => bench_cluster(flags),
+        ["bench", "distance", flags @ ..] => bench_cluster(&[&["distance"], flags].concat()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -17,6 +17,7 @@
 //! - [`Algorithm`], [`Contract`], [`Parameter`]: a process with its assumptions, promises, costs and options, as data.
 //! - [`detectors`], [`multicast`], [`layers`]: failure detectors and multicasts, and their composition with an algorithm.
 //! - [`Recorder`], [`testing`]: effects as data, for tests of single transitions and for drivers.
+//! - [`SaveQueue`]: the saves of a process that does not wait for its disk, for drivers.
 //! - [`Time`], [`Span`], [`Rng`], [`struct@Hash`]: time, randomness and hashing with the same results on every machine.
 //! - [`Grid`], [`Overlay`]: quorums of a grid, and sampling by random walks.
 //! - [`Figure`]: metrics that an algorithm defines for itself.
@@ -36,6 +37,7 @@ mod process;
 mod rank;
 mod recorder;
 mod rng;
+mod save_queue;
 pub mod testing;
 mod time;
 mod view;
@@ -54,5 +56,6 @@ pub use process::{Announcement, Command, Context, Effects, Kind, Message, Proces
 pub use rank::{Attribute, NodeId, Quality, Rank, compact_ids};
 pub use recorder::{Effect, Recorder};
 pub use rng::Rng;
+pub use save_queue::SaveQueue;
 pub use time::{Span, Time};
 pub use view::{Roster, View};

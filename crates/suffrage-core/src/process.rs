@@ -64,6 +64,11 @@ pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         let _ = cx;
     }
 
+    /// This state, which the process gave to [`Context::begin_save`], is durable.
+    fn on_saved(&mut self, cx: &mut Context<'_, Self>, state: Self::Saved) {
+        let _ = (cx, state);
+    }
+
     /// The application sends a command.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Self::Command);
 }
@@ -71,7 +76,7 @@ pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
 /// The environment of a process while it handles one input: what it may read, and the effects it may cause.
 ///
 /// Effects happen in the order in which they are caused. A [`save`](Context::save) is durable before any later
-/// effect happens.
+/// effect happens. A process that need not wait uses [`begin_save`](Context::begin_save).
 ///
 /// The effects are a trait object. The handlers of an algorithm are therefore ordinary functions, compiled once in
 /// the crate of the algorithm, for all drivers.
@@ -105,6 +110,11 @@ pub trait Effects<P: Process> {
     fn cancel_timer(&mut self, timer: P::Timer);
     /// See [`Context::save`].
     fn save(&mut self, state: P::Saved);
+    /// See [`Context::begin_save`]. The default saves at once.
+    fn begin_save(&mut self, state: P::Saved) -> bool {
+        self.save(state);
+        true
+    }
     /// See [`Context::announce`].
     fn announce(&mut self, announcement: Announcement);
     /// See [`Context::lead_until`].
@@ -202,6 +212,15 @@ impl<'v, P: Process> Context<'v, P> {
     #[inline]
     pub fn save(&mut self, state: P::Saved) {
         self.effects.save(state);
+    }
+
+    /// Begins to replace the persistent state, and does not wait: later effects may happen before the state is durable.
+    /// True if the state is durable already. If not, [`on_saved`](Process::on_saved) follows, unless the process crashes:
+    /// then the disk has this state, or an earlier one. A state that is begun later replaces one that is not written yet,
+    /// so `on_saved` may skip states.
+    #[inline]
+    pub fn begin_save(&mut self, state: P::Saved) -> bool {
+        self.effects.begin_save(state)
     }
 
     /// Publishes this process's current belief about the leader.

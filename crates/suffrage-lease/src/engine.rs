@@ -653,6 +653,12 @@ impl Process for Engine {
         self.arm(cx);
     }
 
+    fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.on_durable(cx, saved);
+        self.drain_loopback(cx);
+        self.arm(cx);
+    }
+
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         self.grants.begin_input();
         match (election, action) {

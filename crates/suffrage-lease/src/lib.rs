@@ -88,5 +88,7 @@ pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
 pub use self::simulated::{MemberMessage, Options, QuorumLease, SessionMessage};
 pub use self::timings::{Bug, Drift, Timings};
-pub use self::voter::{Effects as VoterEffects, Saved, TOKEN_CHUNK, VOTER_MEMORY, Voter, VoterStart};
+pub use self::voter::{
+    Durable, Effects as VoterEffects, Saved, TOKEN_CHUNK, VOTER_MEMORY, Voter, VoterStart,
+};
 pub use self::watchers::Watchers;

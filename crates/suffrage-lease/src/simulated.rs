@@ -559,6 +559,9 @@ impl Effects<SessionEngine> for Relay<'_, '_> {
     fn save(&mut self, saved: Saved) {
         self.cx.save(saved);
     }
+    fn begin_save(&mut self, saved: Saved) -> bool {
+        self.cx.begin_save(saved)
+    }
     fn announce(&mut self, announcement: Announcement) {
         self.announce_in(0, announcement);
     }
@@ -735,6 +738,10 @@ impl Process for QuorumLease {
             Role::Server(server) => server.on_timer(cx),
             Role::Client(client) => client.on_timer(cx),
         }
+    }
+
+    fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.input(cx, |engine, cx| engine.on_saved(cx, saved));
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {

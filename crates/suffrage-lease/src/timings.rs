@@ -149,11 +149,13 @@ pub enum Bug {
     ForgetFloor,
     /// A coordinator ignores the configuration that voters have accepted.
     BlindCoordinator,
+    /// A voter replies before its disk has the state that the reply depends on.
+    ReplyBeforeSave,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 22] = [
+    pub const ALL: [(&'static str, Bug); 23] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -176,6 +178,7 @@ impl Bug {
         ("mix-versions", Bug::MixVersions),
         ("forget-floor", Bug::ForgetFloor),
         ("blind-coordinator", Bug::BlindCoordinator),
+        ("reply-before-save", Bug::ReplyBeforeSave),
     ];
 }
 

@@ -6,6 +6,10 @@
 //! promises a token above the ceiling; and the longest lease, before it grants a longer one. After a restart the voter
 //! knows no election. It treats every token up to the ceiling as promised, and is silent until the longest lease has
 //! expired.
+//!
+//! A voter does not wait for its disk. A question whose answer needs a save is *deferred* until the disk has the state,
+//! and then handled as if it arrived only then. All other questions, such as renewals, are answered meanwhile. So the
+//! state in memory, apart from what is being saved, never promises more than the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +25,8 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 /// By how much the saved ceiling exceeds the token that is to be promised.
 pub const TOKEN_CHUNK: u64 = 1_000;
+/// The greatest number of questions that wait for the disk. More are dropped, as if the network had lost them.
+const MAX_DEFERRED: usize = 1 << 16;
 
 /// The state of a voter that survives a crash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,12 +69,35 @@ pub enum VoterStart {
 pub trait Effects {
     /// Saves the state durably, before any later effect happens.
     fn save(&mut self, saved: &Saved);
+    /// Begins to save the state. True if it is durable already. If not, [`Voter::on_saved`] follows, and later effects may
+    /// happen before.
+    fn begin_save(&mut self, saved: &Saved) -> bool {
+        self.save(saved);
+        true
+    }
     /// Sends to a candidate.
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply);
     /// Reports that another lease of this election is granted from now on, or none. Nothing depends on it.
     fn grant_changed(&mut self, _name: Name, _grant: Option<Grant>) {}
     /// Reports that the voter has forgotten this election, which nobody holds or waits for. Nothing depends on it.
     fn forgotten(&mut self, _name: Name) {}
+}
+
+/// What a voter can do because its disk has a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durable {
+    /// Whether the configuration of the state is installed from now on.
+    pub installed: bool,
+    /// Replies to coordinators.
+    pub replies: Vec<(NodeId, MembershipMessage)>,
+}
+
+/// A question that waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Deferred {
+    boot: Boot,
+    ask: Ask,
+    at: Time,
 }
 
 /// The state of one election at a voter.
@@ -99,7 +128,14 @@ pub(crate) const fn per_entry(size: usize) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Voter {
     timings: Timings,
+    /// The state on the disk. While a shorter [`longest`](Saved::longest) is being saved, the shorter one.
     saved: Saved,
+    /// The newest state that the voter has begun to save; none if the disk has it.
+    unsaved: Option<Saved>,
+    /// The last question of each candidate about each election that waits for the disk.
+    deferred: BTreeMap<(NodeId, Name), Deferred>,
+    /// Replies to coordinators that wait for the disk.
+    deferred_replies: Vec<(NodeId, MembershipMessage)>,
     /// In an unknown election all tokens up to this one count as promised.
     floor: u64,
     /// The voter sends nothing before this moment.
@@ -145,6 +181,9 @@ impl Voter {
         Voter {
             timings,
             saved,
+            unsaved: None,
+            deferred: BTreeMap::new(),
+            deferred_replies: Vec::new(),
             floor,
             silent_until,
             drained_at: if change_while_silent { now } else { silent_until },
@@ -160,7 +199,8 @@ impl Voter {
 
     /// When [`on_due`](Voter::on_due) is to be called next.
     pub fn next_due(&self) -> Option<Time> {
-        let lower = (self.recent_longest < self.saved.longest).then_some(self.period_end);
+        let falls = self.recent_longest < self.saved.longest && self.unsaved.is_none();
+        let lower = falls.then_some(self.period_end);
         let election = self.timers.first().map(|&(due, _)| due);
         [election, lower].into_iter().flatten().min()
     }
@@ -183,7 +223,7 @@ impl Voter {
         (*trusted || configuration.version() > 0) && configuration.lists(me, *disk) || any_disk
     }
 
-    /// The saved state.
+    /// The saved state, as the disk has it.
     pub fn saved(&self) -> &Saved {
         &self.saved
     }
@@ -232,7 +272,7 @@ impl Voter {
         match ask {
             Ask::Prepare { request, token, attribute } => {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
-                fx.reply(sender, name, reply);
+                self.reply_or_defer(fx, now, from, name, (ask, reply));
             }
             Ask::Propose { ttl, .. } if ttl.is_zero() => {}
             // After a restart the voter would have to be silent for as long.
@@ -242,7 +282,7 @@ impl Voter {
             Ask::Propose { request, token, ttl, attribute, renewal } => {
                 let grant = Grant { token, holder: sender, boot, attribute };
                 let reply = self.on_propose(fx, now, name, (request, grant, ttl, renewal));
-                fx.reply(sender, name, reply);
+                self.reply_or_defer(fx, now, from, name, (ask, reply));
             }
             Ask::Release { token, to } => self.on_release(fx, now, from, name, (token, to)),
             Ask::Enquire { request, standing } => {
@@ -309,20 +349,22 @@ impl Voter {
         from: (NodeId, Boot),
         name: Name,
         (request, token, attribute): (Request, Token, Attribute),
-    ) -> Reply {
+    ) -> Option<Reply> {
         let promised = self.promised(name);
         if let Some(held) = self.held(now, name, from, request, attribute) {
             if self.timings.bug == Some(Bug::BumpWhileHeld) && token.number() > promised {
                 self.raise_ceiling(fx, token);
                 self.elections.get_mut(&name).expect("a held election is known").promised = token.number();
             }
-            return held;
+            return Some(held);
         }
         let equal = self.timings.bug == Some(Bug::EqualTokens) && token.number() == promised;
         if token.number() <= promised && !equal {
-            return Reply::Rejected { request, promised };
+            return Some(Reply::Rejected { request, promised });
         }
-        self.raise_ceiling(fx, token);
+        if !self.raise_ceiling(fx, token) {
+            return None;
+        }
         self.released.remove(&name);
         // The candidate's own grant, if it has one, stays as it is.
         let live = self.live_grant(now, name).is_some();
@@ -337,7 +379,7 @@ impl Voter {
             }
         }
         self.dequeue(name, from.0);
-        Reply::Promised { request }
+        Some(Reply::Promised { request })
     }
 
     fn on_propose(
@@ -346,23 +388,22 @@ impl Voter {
         now: Time,
         name: Name,
         (request, grant, ttl, renewal): (Request, Grant, Span, bool),
-    ) -> Reply {
+    ) -> Option<Reply> {
         if let Some(held) = self.held(now, name, (grant.holder, grant.boot), request, grant.attribute) {
-            return held;
+            return Some(held);
         }
         let promised = self.promised(name);
         // The release has overtaken this renewal, which must not restore the grant.
         let released = grant.token.number() == promised && self.released.contains(&name);
         if grant.token.number() < promised || released {
-            return Reply::Rejected { request, promised };
+            return Some(Reply::Rejected { request, promised });
         }
-        self.raise_ceiling(fx, grant.token);
-        self.released.remove(&name);
+        // Counts from now on, so that the voter does not shorten what it waits for. Both saves begin at once.
         self.recent_longest = self.recent_longest.max(ttl);
-        if ttl > self.saved.longest {
-            self.saved.longest = ttl;
-            fx.save(&self.saved);
+        if !(self.raise_ceiling(fx, grant.token) & self.raise_longest(fx, ttl)) {
+            return None;
         }
+        self.released.remove(&name);
         // A grant is never shortened: the holder may rely on the earlier one.
         let earlier = self.live_grant(now, name).map(|_| self.elections[&name].due);
         let expires = earlier.unwrap_or(now).max(now + ttl);
@@ -374,7 +415,7 @@ impl Voter {
         if before != Some((grant.holder, grant.boot, grant.token)) {
             self.notify_watchers(fx, now, name, Some(grant));
         }
-        Reply::Accepted { request, renewal }
+        Some(Reply::Accepted { request, renewal })
     }
 
     /// The holder gives its grant back. A late release of an earlier token changes nothing.
@@ -389,6 +430,13 @@ impl Voter {
         name: Name,
         (token, to): (Token, Option<NodeId>),
     ) {
+        // A proposal that still waits for the disk must not restore the grant.
+        let released = |deferred: &Deferred| {
+            deferred.boot == from.1 && matches!(deferred.ask, Ask::Propose { token: it, .. } if it <= token)
+        };
+        if self.deferred.get(&(from.0, name)).is_some_and(released) {
+            self.deferred.remove(&(from.0, name));
+        }
         let grant = self.live_grant(now, name);
         let held = grant.is_some_and(|grant| self.is_held_by(&grant, from) && grant.token == token);
         let known = self.elections.get(&name).is_some_and(|election| election.promised == token.number());
@@ -485,34 +533,136 @@ impl Voter {
     /// leases have expired that were granted before it, and only those of the period count. The next period is as long
     /// as the longest of those.
     fn lower_longest(&mut self, fx: &mut impl Effects, now: Time) {
-        if now < self.period_end || self.saved.longest.is_zero() {
+        // A longer lease may be waiting for the disk.
+        if now < self.period_end || self.saved.longest.is_zero() || self.unsaved.is_some() {
             return;
         }
         let longest = std::mem::take(&mut self.recent_longest);
         self.period_end = now + longest;
         if longest < self.saved.longest {
+            self.begin_save(fx, |saved| saved.longest = longest);
+            // The disk has the longer or the shorter one.
             self.saved.longest = longest;
-            fx.save(&self.saved);
         }
     }
 
-    /// Saves a greater ceiling if needed, so that this token is not promised again after a restart.
-    fn raise_ceiling(&mut self, fx: &mut impl Effects, token: Token) {
-        if token.number() > self.saved.ceiling {
-            self.saved.ceiling = token.number().saturating_add(TOKEN_CHUNK);
-            fx.save(&self.saved);
+    // The disk.
+
+    /// The newest state, on the disk or not.
+    fn newest(&self) -> &Saved {
+        self.unsaved.as_ref().unwrap_or(&self.saved)
+    }
+
+    /// Begins to save a changed state. True if the disk has it already.
+    fn begin_save(&mut self, fx: &mut impl Effects, change: impl FnOnce(&mut Saved)) -> bool {
+        let mut state = self.newest().clone();
+        change(&mut state);
+        if fx.begin_save(&state) || self.timings.bug == Some(Bug::ReplyBeforeSave) {
+            (self.saved, self.unsaved) = (state, None);
+            return true;
         }
+        self.unsaved = Some(state);
+        false
+    }
+
+    /// Saves a greater ceiling if needed, so that this token is not promised again after a restart. True if the disk has
+    /// such a ceiling.
+    fn raise_ceiling(&mut self, fx: &mut impl Effects, token: Token) -> bool {
+        if token.number() > self.newest().ceiling {
+            self.begin_save(fx, |saved| saved.ceiling = token.number().saturating_add(TOKEN_CHUNK));
+        }
+        token.number() <= self.saved.ceiling
+    }
+
+    /// Saves that there is a lease of this length, if needed. True if the disk has such a length, and will have.
+    fn raise_longest(&mut self, fx: &mut impl Effects, ttl: Span) -> bool {
+        if ttl > self.newest().longest {
+            self.begin_save(fx, |saved| saved.longest = ttl);
+        }
+        ttl <= self.saved.longest
+    }
+
+    /// Replies to a candidate. A question without a reply waits for the disk.
+    fn reply_or_defer(
+        &mut self,
+        fx: &mut impl Effects,
+        now: Time,
+        (sender, boot): (NodeId, Boot),
+        name: Name,
+        (ask, reply): (Ask, Option<Reply>),
+    ) {
+        // A later question replaces an earlier one.
+        self.deferred.remove(&(sender, name));
+        match reply {
+            Some(reply) => fx.reply(sender, name, reply),
+            None if self.deferred.len() < MAX_DEFERRED => {
+                self.deferred.insert((sender, name), Deferred { boot, ask, at: now });
+            }
+            None => {}
+        }
+    }
+
+    /// The disk has this state, which the voter began to save.
+    pub fn on_saved(&mut self, fx: &mut impl Effects, now: Time, state: Saved) -> Durable {
+        if self.timings.bug == Some(Bug::ReplyBeforeSave) {
+            return Durable::default();
+        }
+        if self.unsaved.as_ref() == Some(&state) {
+            self.unsaved = None;
+        }
+        let (version, certain) = (self.saved.configuration.version(), self.saved.certain);
+        self.saved = state;
+        let installed = version != self.saved.configuration.version() || certain != self.saved.certain;
+        if installed {
+            self.on_installed(now);
+            // They are of the configuration before.
+            self.deferred.clear();
+            self.deferred_replies.clear();
+        }
+        for ((sender, name), Deferred { boot, ask, at }) in std::mem::take(&mut self.deferred) {
+            // A candidate counts its lease from before the question: the lease would have expired.
+            let expired = matches!(ask, Ask::Propose { ttl, .. } if now.since(at) >= ttl);
+            if !expired {
+                self.on_ask(fx, now, (sender, boot), name, ask);
+            }
+        }
+        let replies = match &self.unsaved {
+            None => std::mem::take(&mut self.deferred_replies),
+            Some(_) => Vec::new(),
+        };
+        Durable { installed, replies }
     }
 
     // The configuration.
 
     /// Installs a newer configuration of the same cluster, which was chosen. Grants and promises stay: the voters of
-    /// the next version may be the only ones that know of them.
-    pub fn install(&mut self, fx: &mut impl Effects, now: Time, configuration: &Arc<Configuration>) {
-        let found = !std::mem::replace(&mut self.saved.certain, true);
-        if configuration.version() <= self.saved.configuration.version() && !found {
-            return;
+    /// the next version may be the only ones that know of them. False if the voter uses the earlier configuration until
+    /// the disk has the new one ([`Durable::installed`]).
+    pub fn install(&mut self, fx: &mut impl Effects, now: Time, configuration: &Arc<Configuration>) -> bool {
+        let newest = self.newest();
+        let found = !newest.certain;
+        if !found
+            && (newest.configuration.cluster() != configuration.cluster()
+                || newest.configuration.version() >= configuration.version())
+        {
+            return newest.configuration.version() == self.saved.configuration.version();
         }
+        let durable = self.begin_save(fx, |saved| {
+            saved.certain = true;
+            // A node that finds its cluster at version 0 is no founder, or has lost its disk.
+            saved.trusted &= !found || configuration.version() > 0;
+            saved.configuration = Arc::clone(configuration);
+            saved.acceptor = Acceptor::default();
+            saved.ceiling = saved.ceiling.max(configuration.floor());
+        });
+        if durable {
+            self.on_installed(now);
+        }
+        durable
+    }
+
+    /// The disk has a newer configuration.
+    fn on_installed(&mut self, now: Time) {
         if self.timings.bug == Some(Bug::DropGrants) {
             self.elections.values_mut().for_each(|election| election.grant = None);
         }
@@ -522,61 +672,72 @@ impl Voter {
             Some(Bug::SkipDrain) => now,
             _ => last.max(self.silent_until).max(now),
         };
-        // A node that finds its cluster at version 0 is no founder, or has lost its disk.
-        self.saved.trusted &= !found || configuration.version() > 0;
-        let floor = configuration.floor();
-        self.saved.configuration = Arc::clone(configuration);
-        self.saved.acceptor = Acceptor::default();
-        self.saved.ceiling = self.saved.ceiling.max(floor);
+        let floor = self.saved.configuration.floor();
         self.floor = self.floor.max(floor);
         for election in self.elections.values_mut() {
             election.promised = election.promised.max(floor);
         }
-        fx.save(&self.saved);
+    }
+
+    /// Whether a newer configuration is being saved.
+    fn installs(&self) -> bool {
+        let newest = self.newest();
+        (newest.configuration.version(), newest.certain)
+            != (self.saved.configuration.version(), self.saved.certain)
     }
 
     /// Takes part in the choice of the next configuration. The caller has checked that this node may vote, and that the
-    /// message is of the installed configuration.
+    /// message is of the installed configuration. Without a reply, the reply waits for the disk.
     pub fn on_change(
         &mut self,
         fx: &mut impl Effects,
         now: Time,
+        from: NodeId,
         message: &MembershipMessage,
     ) -> Option<MembershipMessage> {
         let ballot = match message {
             MembershipMessage::Prepare(ballot) | MembershipMessage::Accept(ballot, _) => *ballot,
             _ => return None,
         };
+        // The choice is over.
+        if self.installs() {
+            return None;
+        }
         if now < self.drained_at {
             let refusal = ChangeRefusal::NotDrained(self.drained_at.since(now));
             return Some(MembershipMessage::Refused(ballot, refusal));
         }
-        Some(match self.choose(message) {
+        let mut state = self.newest().clone();
+        match choose(&mut state, message) {
             Ok(reply) => {
-                fx.save(&self.saved);
-                reply
+                let durable = self.begin_save(fx, |saved| *saved = state);
+                if !durable && self.deferred_replies.len() < MAX_DEFERRED {
+                    self.deferred_replies.push((from, reply.clone()));
+                }
+                durable.then_some(reply)
             }
-            Err(promised) => MembershipMessage::Refused(ballot, ChangeRefusal::Outbid(promised)),
-        })
-    }
-
-    fn choose(&mut self, message: &MembershipMessage) -> Result<MembershipMessage, Ballot> {
-        let Saved { acceptor, configuration, ceiling, .. } = &mut self.saved;
-        match message {
-            MembershipMessage::Prepare(ballot) => {
-                acceptor.promise(*ballot)?;
-                let accepted = acceptor.accepted().cloned();
-                Ok(MembershipMessage::Promised { ballot: *ballot, accepted, ceiling: *ceiling })
-            }
-            MembershipMessage::Accept(ballot, next) if next.can_follow(configuration) => {
-                acceptor.accept(*ballot, Arc::clone(next))?;
-                Ok(MembershipMessage::Accepted(*ballot))
-            }
-            MembershipMessage::Accept(ballot, _) => {
-                Ok(MembershipMessage::Refused(*ballot, ChangeRefusal::NotSuccessor))
-            }
-            _ => unreachable!("only questions of a coordinator reach the acceptor"),
+            Err(promised) => Some(MembershipMessage::Refused(ballot, ChangeRefusal::Outbid(promised))),
         }
+    }
+}
+
+/// Takes part in the choice of the next configuration. An error is a greater ballot that was promised.
+fn choose(state: &mut Saved, message: &MembershipMessage) -> Result<MembershipMessage, Ballot> {
+    let Saved { acceptor, configuration, ceiling, .. } = state;
+    match message {
+        MembershipMessage::Prepare(ballot) => {
+            acceptor.promise(*ballot)?;
+            let accepted = acceptor.accepted().cloned();
+            Ok(MembershipMessage::Promised { ballot: *ballot, accepted, ceiling: *ceiling })
+        }
+        MembershipMessage::Accept(ballot, next) if next.can_follow(configuration) => {
+            acceptor.accept(*ballot, Arc::clone(next))?;
+            Ok(MembershipMessage::Accepted(*ballot))
+        }
+        MembershipMessage::Accept(ballot, _) => {
+            Ok(MembershipMessage::Refused(*ballot, ChangeRefusal::NotSuccessor))
+        }
+        _ => unreachable!("only questions of a coordinator reach the acceptor"),
     }
 }
 

@@ -120,6 +120,13 @@ pub enum Error {
         /// The format that this program reads.
         known: u32,
     },
+    /// The state of the node's voter is older than one that other nodes have seen.
+    #[error(
+        "the state of this voter is older than the state that other nodes have seen of it: the data folder was restored \
+         from a backup or a snapshot. The voter has forgotten promises, and must not vote with this state. The state was \
+         set aside. Start the node again: it takes part without a vote. Then replace the voter: `suffrage voters --help`"
+    )]
+    OutdatedState,
     /// The node is not a member of the group.
     #[error("node {0} is not a member of the group: add it to the group")]
     NotAMember(NodeId),

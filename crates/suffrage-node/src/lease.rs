@@ -10,9 +10,12 @@
 //!
 //! **Packets.** The messages of one turn to one peer share datagrams.
 //!
-//! **Order.** The state of a turn is saved before any other effect of the turn. A node that cannot save is therefore
-//! suspended until it can. For its peers, that is a pause, which is safe. Events precede datagrams: a leader that hands
-//! over knows that it does not lead before any peer knows.
+//! **Saves.** A blocking thread saves the state of the voter while the task goes on. The engine defers what needs the saved
+//! state until the task tells it that the state is durable. A stalled disk therefore stops no renewal. Only the first state
+//! of a process is saved before any other effect. A node whose disk refuses a save is suspended until it succeeds. For its
+//! peers, that is a pause, which is safe.
+//!
+//! **Order.** Events precede datagrams: a leader that hands over knows that it does not lead before any peer knows.
 //!
 //! Counters and history are derived from the announcements of the engine. They are no part of its state.
 
@@ -25,6 +28,7 @@ mod participation;
 mod report;
 mod settings;
 mod status;
+mod witness;
 
 pub use suffrage_lease::membership;
 pub use suffrage_lease::{

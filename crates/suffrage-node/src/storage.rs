@@ -7,8 +7,13 @@
 //!   folder/NAME.started    the mark that the process NAME has started before
 //!   folder/NAME.state      the last saved state of the process NAME
 //!
-//!   a .state file:   "suffrage" 8 │ format 4 │ node 8 │ length 8 │ state, in postcard │ xxh3 of all that 8
+//!   folder/NAME.outdated   a state that was older than one that peers have seen
+//!
+//!   a .state file:   "suffrage" 8 │ format 4 │ node 8 │ saves 8 │ length 8 │ state, in postcard │ xxh3 of all that 8
 //! ```
+//!
+//! A state file counts its saves, over all runs. Peers remember the count, and notice a folder that was restored from an
+//! older copy (`lease::witness`).
 //!
 //! A save writes a new file, calls fsync, and renames the file over the old one, which is atomic also on power loss. If
 //! the save fails before the rename, for example because the disk is full, the old state remains. The caller must then
@@ -36,9 +41,9 @@ use crate::Error;
 use suffrage_net::seal::Boot;
 
 /// The format of state files.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const MAGIC: &[u8; 8] = b"suffrage";
-const HEADER: usize = 8 + 4 + 8 + 8;
+const HEADER: usize = 8 + 4 + 8 + 8 + 8;
 const CHECKSUM: usize = 8;
 
 /// Storage for the state of one process that survives a crash.
@@ -52,6 +57,17 @@ pub trait Storage<S>: Send + 'static {
 
     /// Marks the process as started. Called before the first message is sent. Idempotent.
     fn mark_started(&mut self) -> Result<(), Error>;
+
+    /// The number of saves of the state so far, over all runs. None if the storage does not count them: peers then do not
+    /// notice that the storage was restored from an older copy.
+    fn saves(&self) -> Option<u64> {
+        None
+    }
+
+    /// Sets the state aside, because it is older than one that the process had: the process has lost its state from now on.
+    fn set_aside(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// The data folder of a node, locked while this value exists.
@@ -139,6 +155,7 @@ impl DataFolder {
             name: name.to_string(),
             node: self.node,
             started: false,
+            saves: 0,
             _lock: Arc::clone(&self.lock),
             state: PhantomData,
         }
@@ -176,6 +193,8 @@ pub struct StateFile<S> {
     node: NodeId,
     /// Whether the mark exists.
     started: bool,
+    /// The number of saves, of which the file has the last.
+    saves: u64,
     /// A save may still be running when the node is aborted: until it has ended, no other process may use the folder.
     _lock: Arc<File>,
     state: PhantomData<fn() -> S>,
@@ -193,18 +212,22 @@ impl<S> StateFile<S> {
 
 impl<S: Serialize + DeserializeOwned> StateFile<S> {
     /// The last saved state. None if there is no file.
-    pub fn load(&self) -> Result<Option<S>, Error> {
+    pub fn load(&mut self) -> Result<Option<S>, Error> {
         let path = self.path();
         let content = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(Error::file("read", &path))?,
         };
-        self.decode(&content).map(Some)
+        let (saves, state) = self.decode(&content)?;
+        self.saves = saves;
+        Ok(Some(state))
     }
 
     /// Replaces the state durably.
     pub fn save(&mut self, state: &S) -> Result<(), Error> {
-        replace(&self.folder, &format!("{}.state", self.name), &self.encode(state))
+        replace(&self.folder, &format!("{}.state", self.name), &self.encode(state))?;
+        self.saves += 1;
+        Ok(())
     }
 
     fn encode(&self, state: &S) -> Vec<u8> {
@@ -213,13 +236,15 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
         content.extend(MAGIC);
         content.extend(FORMAT.to_be_bytes());
         content.extend(self.node.0.to_be_bytes());
+        content.extend((self.saves + 1).to_be_bytes());
         content.extend((state.len() as u64).to_be_bytes());
         content.extend(state);
         content.extend(xxh3_64(&content).to_be_bytes());
         content
     }
 
-    fn decode(&self, content: &[u8]) -> Result<S, Error> {
+    /// The number of saves, and the state.
+    fn decode(&self, content: &[u8]) -> Result<(u64, S), Error> {
         let path = self.path();
         let damaged = |reason: &str| Error::Damaged { path: path.clone(), reason: reason.to_string() };
         if content.len() < HEADER + CHECKSUM {
@@ -242,11 +267,11 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
         if number(12, 20) != self.node.0 {
             return Err(Error::AnotherNode { path, found: NodeId(number(12, 20)), expected: self.node });
         }
-        if number(20, 28) != state.len() as u64 {
+        if number(28, 36) != state.len() as u64 {
             return Err(damaged("its length differs from the length in its header"));
         }
         match postcard::take_from_bytes(state) {
-            Ok((state, [])) => Ok(state),
+            Ok((state, [])) => Ok((number(20, 28), state)),
             _ => Err(damaged("it contains another type of state")),
         }
     }
@@ -273,6 +298,16 @@ impl<S: Serialize + DeserializeOwned + 'static> Storage<S> for StateFile<S> {
         }
         Ok(())
     }
+
+    fn saves(&self) -> Option<u64> {
+        Some(self.saves)
+    }
+
+    fn set_aside(&mut self) -> Result<(), Error> {
+        let (path, aside) = (self.path(), self.folder.join(format!("{}.outdated", self.name)));
+        fs::rename(&path, aside).map_err(Error::file("rename", &path))?;
+        flush(&self.folder)
+    }
 }
 
 /// Storage in memory: for processes without durable state, and for tests of crashes. Clones share the memory.
@@ -285,17 +320,27 @@ pub struct MemoryDisk<S> {
 struct Kept<S> {
     state: Option<S>,
     started: bool,
+    saves: u64,
 }
 
 impl<S> Default for MemoryDisk<S> {
     fn default() -> Self {
-        MemoryDisk { kept: Arc::new(Mutex::new(Kept { state: None, started: false })) }
+        MemoryDisk { kept: Arc::new(Mutex::new(Kept { state: None, started: false, saves: 0 })) }
     }
 }
 
 impl<S> Clone for MemoryDisk<S> {
     fn clone(&self) -> Self {
         MemoryDisk { kept: Arc::clone(&self.kept) }
+    }
+}
+
+impl<S: Clone> MemoryDisk<S> {
+    /// A copy that shares nothing with this disk, like a backup.
+    pub fn backup(&self) -> MemoryDisk<S> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = Kept { state: kept.state.clone(), started: kept.started, saves: kept.saves };
+        MemoryDisk { kept: Arc::new(Mutex::new(kept)) }
     }
 }
 
@@ -309,12 +354,22 @@ impl<S: Clone + Send + 'static> Storage<S> for MemoryDisk<S> {
     }
 
     fn save(&mut self, state: &S) -> Result<(), Error> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state = Some(state.clone());
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.state, kept.saves) = (Some(state.clone()), kept.saves + 1);
         Ok(())
     }
 
     fn mark_started(&mut self) -> Result<(), Error> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).started = true;
+        Ok(())
+    }
+
+    fn saves(&self) -> Option<u64> {
+        Some(self.kept.lock().unwrap_or_else(PoisonError::into_inner).saves)
+    }
+
+    fn set_aside(&mut self) -> Result<(), Error> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).state = None;
         Ok(())
     }
 }

@@ -78,6 +78,15 @@ impl<P: Process> Effects<P> for CrashableEffects<'_, P> {
         self.crashed |= self.point == Some(CrashPoint::AfterSave);
     }
 
+    /// The points before and after a save are those of its beginning: [`World`](crate::World) draws what a crash during
+    /// the save leaves on the disk.
+    fn begin_save(&mut self, state: P::Saved) -> bool {
+        self.crashed |= self.point == Some(CrashPoint::BeforeSave);
+        let durable = self.next().is_none_or(|effects| effects.begin_save(state));
+        self.crashed |= self.point == Some(CrashPoint::AfterSave);
+        durable
+    }
+
     fn announce(&mut self, announcement: Announcement) {
         if let Some(effects) = self.next() {
             effects.announce(announcement);

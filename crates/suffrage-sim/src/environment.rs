@@ -4,7 +4,7 @@
 //! [`state`](crate::state).
 
 use suffrage_core::{
-    Announcement, Effects, Message as _, NodeId, Process, Rng, Roster, Span, Time, Timer as _,
+    Announcement, Effects, Message as _, NodeId, Process, Rng, Roster, SaveQueue, Span, Time, Timer as _,
 };
 
 use crate::facts::Status;
@@ -31,6 +31,8 @@ pub(crate) enum EventKind<P: Process> {
     /// One entry for all addressees, where all are reached at the same time. The target is the sender.
     Multicast(P::Message),
     ScheduledAction,
+    /// A save has ended. The tag is the generation of the disk.
+    SaveEnd,
 }
 
 pub(crate) struct Environment<P: Process> {
@@ -43,6 +45,21 @@ pub(crate) struct Environment<P: Process> {
     deferred: Vec<(usize, Event<P>)>,
     /// The saved states, by slot. Empty until the first save.
     disks: Vec<Option<P::Saved>>,
+    /// The saves under way, by slot. Empty until a disk is slow.
+    saves: Vec<Saves<P::Saved>>,
+}
+
+/// The saves of a process that are under way.
+struct Saves<S> {
+    queue: SaveQueue<S>,
+    /// The number of crashes. The end of a save that began before a crash is void.
+    generation: u32,
+}
+
+impl<S> Default for Saves<S> {
+    fn default() -> Self {
+        Saves { queue: SaveQueue::default(), generation: 0 }
+    }
 }
 
 impl<P: Process> Environment<P> {
@@ -53,6 +70,7 @@ impl<P: Process> Environment<P> {
             generations: vec![0; count * P::Timer::COUNT],
             deferred: Vec::new(),
             disks: Vec::new(),
+            saves: Vec::new(),
         }
     }
 
@@ -182,7 +200,65 @@ impl<P: Process> Environment<P> {
         for generation in &mut self.generations[slot * P::Timer::COUNT..][..P::Timer::COUNT] {
             *generation = generation.wrapping_add(1);
         }
+        self.crash_disk(slot);
         if paused { self.deferred(slot) } else { Vec::new() }
+    }
+
+    /// Ends the saves of a process that crashes. The disk has the state that was being written, or the one before.
+    fn crash_disk(&mut self, slot: usize) {
+        let Some(saves) = self.saves.get_mut(slot) else { return };
+        let saves = std::mem::replace(
+            saves,
+            Saves { queue: SaveQueue::default(), generation: saves.generation.wrapping_add(1) },
+        );
+        if let Some(state) = saves.queue.writing()
+            && self.state.disk_rng.chance(0.5)
+        {
+            self.disks[slot] = Some(state.clone());
+        }
+    }
+
+    fn save(&mut self, slot: usize, state: P::Saved) {
+        if self.disks.is_empty() {
+            self.disks = vec![None; self.state.processes()];
+        }
+        self.disks[slot] = Some(state);
+    }
+
+    /// Begins to save. True if the disk is fast, and the state is saved.
+    fn begin_save(&mut self, slot: usize, state: P::Saved) -> bool {
+        let busy = self.saves.get(slot).is_some_and(|saves| saves.queue.writing().is_some());
+        if self.state.save_delay.is_zero() && !busy {
+            self.save(slot, state);
+            return true;
+        }
+        if self.saves.is_empty() {
+            self.saves.resize_with(self.state.processes(), Saves::default);
+        }
+        if self.saves[slot].queue.begin(state).is_some() {
+            self.schedule_save_end(slot);
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn schedule_save_end(&mut self, slot: usize) {
+        let delay = self.state.save_delay.scale(self.state.disk_rng.unit());
+        let tag = self.saves[slot].generation;
+        self.push(self.state.now + delay, Event { target: slot as u32, tag, kind: EventKind::SaveEnd });
+    }
+
+    /// Ends a save. Returns the state that is durable, unless the process has crashed since the save began.
+    pub(crate) fn end_save(&mut self, slot: usize, generation: u32) -> Option<P::Saved> {
+        let saves = self.saves.get_mut(slot).filter(|saves| saves.generation == generation)?;
+        let state = saves.queue.end()?;
+        let more = saves.queue.writing().is_some();
+        self.save(slot, state.clone());
+        if more {
+            self.schedule_save_end(slot);
+        }
+        Some(state)
     }
 
     /// The saved state of a process that recovers. Erases the disk first unless it `survived`.
@@ -335,10 +411,11 @@ impl<P: Process> Effects<P> for ProcessEffects<'_, P> {
     }
 
     fn save(&mut self, state: P::Saved) {
-        if self.environment.disks.is_empty() {
-            self.environment.disks = vec![None; self.roster.len()];
-        }
-        self.environment.disks[self.slot] = Some(state);
+        self.environment.save(self.slot, state);
+    }
+
+    fn begin_save(&mut self, state: P::Saved) -> bool {
+        self.environment.begin_save(self.slot, state)
     }
 
     fn announce(&mut self, announcement: Announcement) {

@@ -56,6 +56,9 @@ pub enum Fault {
     /// The delay of messages is multiplied by this factor from now on; 1 ends it. The delay bound that processes assume
     /// does not change.
     Slow(f64),
+    /// From now on a save that a process does not wait for takes up to this long; zero ends it. If the process crashes
+    /// during the save, its disk has the state that was being written, or the one before.
+    SlowDisk(Span),
     /// A process's clock jumps. Its timers are not affected.
     Jump {
         /// The process.
@@ -67,8 +70,8 @@ pub enum Fault {
     },
     /// The attribute of a process changes.
     Rank(usize, Attribute),
-    /// Cuts, loss, duplication, late and slow messages, wrong suspicions and pending crashes end. Dead processes stay
-    /// dead, and messages in flight keep their delay.
+    /// Cuts, loss, duplication, late and slow messages, slow disks, wrong suspicions and pending crashes end. Dead
+    /// processes stay dead, and messages in flight and saves under way keep their delay.
     HealAll,
 }
 
@@ -125,6 +128,7 @@ impl Fault {
             Fault::Duplicate(_) => (3, 0),
             Fault::Slow(_) => (4, 0),
             Fault::Late { .. } => (5, 0),
+            Fault::SlowDisk(_) => (5, 1),
             Fault::Crash(slot) => (6, *slot),
             Fault::CrashLeader => (6, usize::MAX),
             Fault::Recover { slot, .. } => (7, *slot),

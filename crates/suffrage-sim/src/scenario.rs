@@ -129,11 +129,12 @@ impl Scenario {
         self.delay_bound.unwrap_or(self.latency.bound())
     }
 
-    /// The longest delay that a fault adds to messages.
+    /// The longest delay that a fault adds to messages or saves.
     pub(crate) fn max_extra_delay(&self, fault: &Fault) -> Span {
         match *fault {
             Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
             Fault::Late { max_delay, .. } => max_delay,
+            Fault::SlowDisk(delay) => delay,
             _ => Span::ZERO,
         }
     }

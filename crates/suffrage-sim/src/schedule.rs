@@ -174,6 +174,7 @@ impl<P: Process> World<P> {
             // The message has passed the network when it arrived.
             EventKind::Message(message) => self.receive(event.tag as usize, slot, message),
             EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
+            EventKind::SaveEnd => self.end_save(slot, event.tag),
             EventKind::ScheduledAction => self.perform(self.actions[event.target as usize].clone()),
             EventKind::Multicast(_) => {
                 unreachable!("the target of a multicast is its sender, which does not handle it")

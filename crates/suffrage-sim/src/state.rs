@@ -35,6 +35,10 @@ pub(crate) struct WorldState {
     /// The random numbers of the processes; the network has its own.
     pub(crate) rng: Rng,
     pub(crate) clocks: Clocks,
+    /// The longest time of a save that a process does not wait for.
+    pub(crate) save_delay: Span,
+    /// The random numbers of the disks.
+    pub(crate) disk_rng: Rng,
     pub(crate) delay_bound: Span,
     /// True if the bytes of messages are counted.
     pub(crate) counts_bytes: bool,
@@ -61,6 +65,8 @@ impl WorldState {
             pending_crashes: BTreeMap::new(),
             rng: Rng::new(seeds.word(1)),
             clocks: Clocks::new(seeds.word(2)),
+            save_delay: Span::ZERO,
+            disk_rng: Rng::new(seeds.word(13)),
             delay_bound: latency.bound(),
             counts_bytes: false,
             inspects_sends: false,
@@ -106,6 +112,11 @@ impl WorldState {
                 _ => {}
             }
         }
+    }
+
+    /// The number of processes, dead or alive.
+    pub(crate) fn processes(&self) -> usize {
+        self.statuses.len()
     }
 
     /// The reading of a process's clock.
@@ -155,6 +166,7 @@ impl WorldState {
             Fault::HealAll => {
                 self.network.heal_all();
                 self.pending_crashes.clear();
+                self.save_delay = Span::ZERO;
                 TraceEvent::HealedAll
             }
             fault => {
@@ -173,6 +185,7 @@ impl WorldState {
             Fault::Loss(probability) => self.network.loss = probability,
             Fault::Duplicate(probability) => self.network.duplicate = probability,
             Fault::Slow(factor) => self.network.set_factor(factor),
+            Fault::SlowDisk(delay) => self.save_delay = delay,
             Fault::Late { probability, max_delay } => self.network.set_late(probability, max_delay),
             Fault::CrashMidway { slot, point } => drop(self.pending_crashes.insert(slot, point)),
             Fault::Jump { slot, by, back } => {

@@ -353,6 +353,7 @@ fn round(scenario: &mut Scenario) {
     for (at, fault) in &mut scenario.plan {
         *at = match fault {
             Fault::Heal(_) | Fault::Recover { .. } | Fault::Slow(1.0) => up(*at),
+            Fault::SlowDisk(Span::ZERO) => up(*at),
             Fault::Late { probability: 0.0, .. } => up(*at),
             _ => down(*at),
         };
@@ -383,7 +384,7 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     let mut states = vec![LifeState::Up; members];
     let mut cuts = Vec::new();
     let mut names = 0..;
-    let (mut slow, mut late) = (1.0, (0.0, Span::ZERO));
+    let (mut slow, mut late, mut slow_disk) = (1.0, (0.0, Span::ZERO), Span::ZERO);
     plan.retain_mut(|(_, fault)| match fault {
         // The crash of a process that is down cancels its pending crash.
         Fault::Crash(slot) => std::mem::replace(&mut states[*slot], LifeState::Down) != LifeState::Down,
@@ -423,13 +424,14 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
             None => false,
         },
         Fault::Slow(factor) => std::mem::replace(&mut slow, *factor) != *factor,
+        Fault::SlowDisk(delay) => std::mem::replace(&mut slow_disk, *delay) != *delay,
         Fault::Late { probability, max_delay } => {
             let new = if *probability > 0.0 { (*probability, *max_delay) } else { (0.0, Span::ZERO) };
             std::mem::replace(&mut late, new) != new
         }
         Fault::HealAll => {
             cuts.clear();
-            (slow, late) = (1.0, (0.0, Span::ZERO));
+            (slow, late, slow_disk) = (1.0, (0.0, Span::ZERO), Span::ZERO);
             for state in &mut states {
                 *state = match *state {
                     LifeState::DownCrashPending => LifeState::Down,

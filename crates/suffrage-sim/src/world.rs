@@ -269,6 +269,7 @@ impl<P: Process> World<P> {
             EventKind::Multicast(message) => {
                 self.deliver_multicast(slot, f32::from_bits(event.tag), &message)
             }
+            EventKind::SaveEnd => self.end_save(slot, event.tag),
             EventKind::ScheduledAction => self.perform(self.actions[slot].clone()),
         }
     }
@@ -288,6 +289,19 @@ impl<P: Process> World<P> {
             self.environment.state.observe(TraceEvent::Expired { who, timer: &timer });
         }
         self.input(slot, Input::Timer(timer));
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_save(&mut self, slot: usize, generation: u32) {
+        if self.environment.state.status(slot) == Status::Paused {
+            let event = Event { target: slot as u32, tag: generation, kind: EventKind::SaveEnd };
+            return self.environment.defer(slot, event);
+        }
+        if let Some(state) = self.environment.end_save(slot, generation) {
+            self.environment.state.record_input(slot as u64, 10 << 32);
+            self.input_uninlined(slot, Input::Saved(state));
+        }
     }
 
     fn deliver_multicast(&mut self, from: usize, loss: f32, message: &P::Message) {
@@ -381,6 +395,7 @@ pub(crate) enum Input<P: Process> {
     Suspect(NodeId),
     Restore(NodeId),
     ViewChange,
+    Saved(P::Saved),
     Command(P::Command),
 }
 
@@ -394,6 +409,7 @@ impl<P: Process> Input<P> {
             Input::Suspect(peer) => process.on_suspect(cx, peer),
             Input::Restore(peer) => process.on_restore(cx, peer),
             Input::ViewChange => process.on_view_change(cx),
+            Input::Saved(state) => process.on_saved(cx, state),
             Input::Command(command) => process.on_command(cx, command),
         }
     }

@@ -49,6 +49,12 @@ impl Storage<Saved> for FolderStorage {
     fn mark_started(&mut self) -> Result<(), suffrage_node::Error> {
         self.file.mark_started()
     }
+    fn saves(&self) -> Option<u64> {
+        self.file.saves()
+    }
+    fn set_aside(&mut self) -> Result<(), suffrage_node::Error> {
+        self.file.set_aside()
+    }
 }
 
 /// The address of a cluster member: an IP address and port, or a host name and port. A name is resolved when the node

@@ -71,6 +71,9 @@ impl VoterEffects for NodeEffects<'_, '_> {
     fn save(&mut self, saved: &Saved) {
         self.cx.save(saved.clone());
     }
+    fn begin_save(&mut self, saved: &Saved) -> bool {
+        self.cx.begin_save(saved.clone())
+    }
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply) {
         self.deliver(to, name, Body::Reply(reply));
     }

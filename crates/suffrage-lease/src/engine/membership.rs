@@ -14,7 +14,7 @@ use crate::membership::{
 };
 use crate::message::{Ask, Body, Boot, Header, Name};
 use crate::timings::{Bug, Drift};
-use crate::voter::{Saved, Voter, VoterStart};
+use crate::voter::{Durable, Saved, Voter, VoterStart};
 
 /// The greatest number of other nodes whose stamps and boots are remembered.
 const MAX_PEERS: usize = 4_096;
@@ -366,7 +366,7 @@ impl Engine {
                     let now = cx.now();
                     let Some(voter) = &mut self.voter else { return };
                     let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
-                    voter.on_change(&mut fx, now, &message)
+                    voter.on_change(&mut fx, now, from, &message)
                 } else {
                     Some(MembershipMessage::Refused(ballot, ChangeRefusal::NotVoter))
                 };
@@ -428,11 +428,37 @@ impl Engine {
         if !found && !newer {
             return;
         }
-        self.membership.set(configuration);
         let header = self.membership.header();
         if let Some(voter) = &mut self.voter {
-            voter.install(&mut NodeEffects::of_node(cx, &mut self.loopback, header), now, configuration);
+            let mut fx = NodeEffects::of_node(cx, &mut self.loopback, header);
+            // The node goes on under the earlier configuration until the disk has the new one.
+            if !voter.install(&mut fx, now, configuration) {
+                return;
+            }
         }
+        self.adopt(cx, configuration);
+    }
+
+    /// Some state of the voter is durable, perhaps with a new configuration.
+    pub(super) fn on_durable(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        let now = cx.now();
+        let Some(voter) = &mut self.voter else { return };
+        let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
+        let Durable { installed, replies } = voter.on_saved(&mut fx, now, saved);
+        let configuration = Arc::clone(&voter.saved().configuration);
+        for (coordinator, reply) in replies {
+            self.send_membership(cx, coordinator, reply);
+        }
+        if installed {
+            self.adopt(cx, &configuration);
+        }
+    }
+
+    /// Uses a configuration from now on. The disk of a voter has it.
+    fn adopt(&mut self, cx: &mut Context<'_, Self>, configuration: &Arc<Configuration>) {
+        let now = cx.now();
+        self.membership.set(configuration);
+        let header = self.membership.header();
         let voters = Arc::clone(&self.membership.voters);
         let indices: Vec<ElectionIndex> = self.names.values().copied().collect();
         for index in indices {

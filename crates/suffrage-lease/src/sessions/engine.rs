@@ -387,6 +387,10 @@ impl Process for SessionEngine {
         self.reconcile(cx);
     }
 
+    fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.input(cx, |engine, cx| engine.on_saved(cx, saved));
+    }
+
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         match action {
             Action::ChangeVoters(change) => {
@@ -554,6 +558,9 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
     }
     fn save(&mut self, state: Saved) {
         self.cx.save(state);
+    }
+    fn begin_save(&mut self, state: Saved) -> bool {
+        self.cx.begin_save(state)
     }
     fn announce(&mut self, announcement: Announcement) {
         self.announce_in(0, announcement);

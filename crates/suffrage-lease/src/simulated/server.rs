@@ -219,6 +219,9 @@ impl Effects<SessionEngine> for Relay<'_, '_> {
     fn save(&mut self, saved: Saved) {
         self.cx.save(saved);
     }
+    fn begin_save(&mut self, saved: Saved) -> bool {
+        self.cx.begin_save(saved)
+    }
     fn announce(&mut self, _: Announcement) {}
     fn lead_until(&mut self, _: Time) {}
     fn announce_in(&mut self, _: usize, _: Announcement) {}

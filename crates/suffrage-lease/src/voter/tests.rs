@@ -1,5 +1,7 @@
 //! Edge cases of a voter.
 
+mod slow_disk;
+
 use super::*;
 use crate::Options;
 
@@ -569,7 +571,7 @@ fn next(saved: &Saved, floor: u64) -> Arc<Configuration> {
 impl Harness {
     fn change(&mut self, message: &MembershipMessage) -> Option<MembershipMessage> {
         let mut record = Record::default();
-        let reply = self.voter.on_change(&mut record, self.now, message);
+        let reply = self.voter.on_change(&mut record, self.now, A, message);
         self.take_replies(record);
         reply
     }

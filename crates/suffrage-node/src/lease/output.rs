@@ -1,11 +1,15 @@
 //! The effects of an engine, gathered over a turn.
 
-use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
+use std::collections::BTreeMap;
+
+use suffrage_core::{Announcement, Effects, NodeId, Rng, SaveQueue, Span, Term, Time};
 use suffrage_lease::sessions::SessionEngine;
 use suffrage_lease::{Ask, Body, Header, Message, Name, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
 
 use serde::{Deserialize, Serialize};
+
+use super::witness::{DiskStamp, Evidence};
 
 /// An event of one election, as this node knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +42,18 @@ pub(super) struct ElectionEvent {
 pub(super) struct Output {
     /// The state to save before any other effect. A later state replaces an earlier one.
     pub(super) save: Option<Saved>,
+    /// The states to save off the task. No other effect waits for them: the engine is told when one is durable.
+    pub(super) saves: SaveQueue<Saved>,
     /// The events to publish, in order. A leader that loses its lease must know before any peer does.
     pub(super) events: Vec<ElectionEvent>,
     /// The messages to send.
     pub(super) mail: Outbox,
     /// The header at the beginning of each datagram from now on.
     header: Option<Header>,
+    /// The saves of the node's voter.
+    pub(super) disk: Option<DiskStamp>,
+    /// When each node was last told of them.
+    told: BTreeMap<NodeId, (DiskStamp, Time)>,
     /// The voters that were asked for a reply, and when. The journal takes them.
     pub(super) asked: Vec<(NodeId, Time)>,
     /// The time at which the engine's timer expires.
@@ -53,6 +63,11 @@ pub(super) struct Output {
     rng: Rng,
 }
 
+/// The time after which a node is told again of the saves of this node's voter.
+const TELL_AGAIN: Span = Span::from_millis(1_000);
+/// The greatest number of nodes of which it is remembered when they were told.
+const MAX_TOLD: usize = 4_096;
+
 /// The protocol of quorum leases.
 pub(super) const PROTOCOL: &str = "quorum-lease";
 
@@ -61,6 +76,10 @@ pub(super) const PROTOCOL: &str = "quorum-lease";
 pub(super) enum WireItem {
     Header(Header),
     Message(Name, Body),
+    /// The saves of the sender's voter.
+    Disk(DiskStamp),
+    /// The disk of the receiver's voter went back.
+    Outdated(Evidence),
     /// The reply of a voter that does not vote to candidates that ask it. It is for their operators: no election depends
     /// on it.
     NotVoting(Absence),
@@ -77,9 +96,11 @@ pub(super) enum Absence {
 
 /// The content of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Received {
+pub(super) struct Content {
     pub(super) header: Header,
     pub(super) messages: Vec<Message>,
+    pub(super) disk: Option<DiskStamp>,
+    pub(super) outdated: Option<Evidence>,
     /// The last notice that the sender does not vote.
     pub(super) absence: Option<Absence>,
 }
@@ -91,18 +112,20 @@ const SHORTEST_DATAGRAM: usize = 5 + (1 + 1 + 4 * 10) + (2 + 16 + 2 + 2 + LONGES
 const LONGEST_NAME: usize = 255;
 
 /// The content of a datagram. None if it does not begin with a header, or has another one.
-pub(super) fn received(items: Vec<WireItem>) -> Option<Received> {
+pub(super) fn content(items: Vec<WireItem>) -> Option<Content> {
     let mut items = items.into_iter();
     let Some(WireItem::Header(header)) = items.next() else { return None };
-    let mut received = Received { header, messages: Vec::new(), absence: None };
+    let mut content = Content { header, messages: Vec::new(), disk: None, outdated: None, absence: None };
     for item in items {
         match item {
-            WireItem::Message(name, body) => received.messages.push(Message { header, name, body }),
-            WireItem::NotVoting(absence) => received.absence = Some(absence),
+            WireItem::Message(name, body) => content.messages.push(Message { header, name, body }),
+            WireItem::Disk(stamp) => content.disk = Some(stamp),
+            WireItem::Outdated(evidence) => content.outdated = Some(evidence),
+            WireItem::NotVoting(absence) => content.absence = Some(absence),
             WireItem::Header(_) => return None,
         }
     }
-    Some(received)
+    Some(content)
 }
 
 impl Output {
@@ -111,9 +134,12 @@ impl Output {
         let mail = Outbox::new(Protocol::named(PROTOCOL), datagram.max(SHORTEST_DATAGRAM));
         Output {
             save: None,
+            saves: SaveQueue::default(),
             events: Vec::new(),
             mail,
             header: None,
+            disk: None,
+            told: BTreeMap::new(),
             asked: Vec::new(),
             due: None,
             epochs: Vec::new(),
@@ -126,13 +152,38 @@ impl Output {
         self.save.is_none() && self.mail.is_empty() && self.events.is_empty()
     }
 
-    /// Sends an item with this header.
+    /// Sends an item with this header. False if it does not fit.
     pub(super) fn push(&mut self, to: NodeId, header: Header, item: &WireItem) -> bool {
+        self.set_header(header);
+        self.mail.push(to, item).is_ok()
+    }
+
+    /// Makes this the header of later messages.
+    fn set_header(&mut self, header: Header) {
         if self.header != Some(header) {
             self.mail.set_preamble(&WireItem::Header(header)).expect("a header always fits");
             self.header = Some(header);
         }
-        self.mail.push(to, item).is_ok()
+    }
+
+    /// Tells a node of the saves, before a message to it: when they have changed, and again after a while, because a
+    /// datagram may be lost.
+    fn tell_saves(&mut self, now: Time, to: NodeId) {
+        let Some(stamp) = self.disk else { return };
+        if self.told.get(&to).is_some_and(|(told, at)| *told == stamp && now.since(*at) < TELL_AGAIN) {
+            return;
+        }
+        if self.told.len() >= MAX_TOLD {
+            self.told.clear();
+        }
+        self.told.insert(to, (stamp, now));
+        self.mail.push(to, &WireItem::Disk(stamp)).expect("it is shorter than a message");
+    }
+
+    /// Tells a voter that its disk went back.
+    pub(super) fn tell_outdated(&mut self, header: Header, to: NodeId, evidence: Evidence) {
+        self.set_header(header);
+        self.mail.push(to, &WireItem::Outdated(evidence)).expect("it is shorter than a message");
     }
 
     /// The number of the current participation under this index.
@@ -188,6 +239,8 @@ impl Effects<SessionEngine> for Turn<'_> {
         if matches!(body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. })) {
             self.out.asked.push((to, self.now));
         }
+        self.out.set_header(header);
+        self.out.tell_saves(self.now, to);
         let rare = matches!(body, Body::Membership(_));
         let pushed = self.out.push(to, header, &WireItem::Message(name, body));
         // A founding list can be too long. No later one is: `Configuration::fits_datagram`.
@@ -204,6 +257,10 @@ impl Effects<SessionEngine> for Turn<'_> {
     }
     fn save(&mut self, saved: Saved) {
         self.out.save = Some(saved);
+    }
+    fn begin_save(&mut self, saved: Saved) -> bool {
+        self.out.saves.begin(saved);
+        false
     }
     fn announce(&mut self, announcement: Announcement) {
         self.announce_in(0, announcement);
@@ -289,7 +346,7 @@ mod tests {
         out.mail.flush(|to, datagram| {
             let items = protocol.decode::<WireItem>(datagram).unwrap();
             let sent = if to == NodeId(2) { &longest } else { &second };
-            assert_eq!(received(items).map(|received| received.messages), Some(vec![sent.clone()]));
+            assert_eq!(content(items).map(|content| content.messages), Some(vec![sent.clone()]));
             if to == NodeId(2) {
                 lengths.push(datagram.len());
             } else {
@@ -307,11 +364,11 @@ mod tests {
         let header = WireItem::Header(Header { boot: Boot(1), stamp: founding.stamp() });
         let claim = WireItem::Message(Name::of("x"), Body::Claim { attribute: 1 });
         assert_eq!(
-            received(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.messages.len()),
+            content(vec![header.clone(), claim.clone(), claim.clone()]).map(|content| content.messages.len()),
             Some(2)
         );
-        assert_eq!(received(vec![claim.clone()]), None);
-        assert_eq!(received(vec![header.clone(), claim, header]), None);
+        assert_eq!(content(vec![claim.clone()]), None);
+        assert_eq!(content(vec![header.clone(), claim, header]), None);
     }
 
     #[test]

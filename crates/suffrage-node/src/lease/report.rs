@@ -12,6 +12,7 @@ use super::status::{
     GrantedElection, Leader, MembershipStatus, MismatchedNode, NotVoting, Status, VoterContact, VoterStatus,
     Why,
 };
+use super::witness::Witness;
 
 /// A span of the node's clock as a duration of the standard library.
 pub(super) fn duration(span: Span) -> Duration {
@@ -24,7 +25,7 @@ pub(super) fn status(
     engine: &Engine,
     journal: &Journal,
     election: &ElectionState,
-    notes: &Notes,
+    (notes, mismatches): (&Notes, Vec<MismatchedNode>),
 ) -> Status {
     let lease = election.lease(now);
     let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
@@ -40,7 +41,7 @@ pub(super) fn status(
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
-        mismatches: mismatches(engine),
+        mismatches,
     }
 }
 
@@ -118,9 +119,13 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) 
 }
 
 /// The nodes whose messages change nothing at this node.
-pub(super) fn mismatches(engine: &Engine) -> Vec<MismatchedNode> {
+pub(super) fn mismatches(engine: &Engine, witness: &Witness) -> Vec<MismatchedNode> {
     let report = |(node, mismatch): (_, Mismatch)| MismatchedNode { node, reason: mismatch.to_string() };
-    engine.mismatches().map(report).collect()
+    let outdated = |node| MismatchedNode {
+        node,
+        reason: "its data folder was restored from an older copy, and it has forgotten promises".to_string(),
+    };
+    engine.mismatches().map(report).chain(witness.outdated().map(outdated)).collect()
 }
 
 /// The voters that leave requests without replies.

@@ -90,7 +90,33 @@ fn a_bit_flipped_anywhere_is_damaged() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert!(matches!(site.file().decode(&flipped), Err(Error::Damaged { .. })), "bit {bit}");
     }
-    assert_eq!(site.file().decode(&content).unwrap(), state(33));
+    assert_eq!(site.file().decode(&content).unwrap(), (1, state(33)));
+}
+
+#[test]
+fn saves_are_counted_over_all_runs() {
+    let site = Site::new();
+    let mut file = site.file();
+    assert_eq!((file.start().unwrap(), file.saves()), (Start::Fresh, Some(0)));
+    for number in 1..=3 {
+        Storage::save(&mut file, &state(number)).unwrap();
+        assert_eq!(file.saves(), Some(number));
+    }
+    let mut file = site.file();
+    assert_eq!((file.start().unwrap(), file.saves()), (Start::Recovered(Some(state(3))), Some(3)));
+    Storage::save(&mut file, &state(4)).unwrap();
+    assert_eq!(file.saves(), Some(4));
+}
+
+#[test]
+fn a_state_that_is_set_aside_is_lost_and_kept_for_people() {
+    let site = Site::new();
+    let mut file = site.file();
+    Storage::save(&mut file, &state(1)).unwrap();
+    file.mark_started().unwrap();
+    file.set_aside().unwrap();
+    assert_eq!(site.file().start().unwrap(), Start::Recovered(None));
+    assert_eq!(site.names(), ["node", "voter.outdated", "voter.started"]);
 }
 
 /// Intact files of another node, format or type.
@@ -112,7 +138,7 @@ fn files_of_another_node_format_or_type_are_refused() {
     assert!(matches!(change(0, b'S'), Error::Damaged { .. }));
     assert!(matches!(change(11, 1), Error::Format { found: 1, known: FORMAT, .. }));
     assert!(matches!(change(19, 8), Error::AnotherNode { found: NodeId(8), expected: ME, .. }));
-    assert!(matches!(change(27, 200), Error::Damaged { .. }));
+    assert!(matches!(change(35, 200), Error::Damaged { .. }));
     let other = site.folder.file::<(u8, u8, u8)>("voter").encode(&(1, 2, 3));
     assert!(matches!(file.decode(&other), Err(Error::Damaged { .. })));
 }

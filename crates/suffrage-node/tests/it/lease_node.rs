@@ -1,8 +1,8 @@
 //! The task of a node, on a network in memory and in virtual time.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use suffrage_core::{NodeId, Span, Start, Time};
@@ -230,6 +230,120 @@ async fn a_voter_with_a_full_disk_sends_nothing_until_it_can_save() {
     after(TTL * 3).await;
     assert!(part.belief().borrow().held.is_some());
     node.stop().await;
+}
+
+/// A disk whose saves stall while the flag is set.
+#[derive(Clone, Default)]
+struct Stalling {
+    stalled: Arc<(Mutex<bool>, Condvar)>,
+    /// The number of saves that stall.
+    waiting: Arc<AtomicUsize>,
+    disk: MemoryDisk<Saved>,
+}
+
+impl Stalling {
+    fn stall(&self, stalled: bool) {
+        *self.stalled.0.lock().unwrap() = stalled;
+        self.stalled.1.notify_all();
+    }
+}
+
+impl Storage<Saved> for Stalling {
+    fn start(&mut self) -> Result<Start<Saved>, Error> {
+        self.disk.start()
+    }
+    fn save(&mut self, saved: &Saved) -> Result<(), Error> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        drop(self.stalled.1.wait_while(self.stalled.0.lock().unwrap(), |stalled| *stalled).unwrap());
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.disk.save(saved)
+    }
+    fn mark_started(&mut self) -> Result<(), Error> {
+        self.disk.mark_started()
+    }
+}
+
+/// A longer lease needs a save, and the disks of all voters stall. Renewals of another election need no save: its leader
+/// leads on. In the time of the machine: virtual time stands still while a disk is busy.
+#[tokio::test]
+async fn a_stalled_disk_stops_only_what_needs_it() {
+    let (network, clock) = (Network::new(8), TokioClock::new());
+    network.set_delay(Duration::from_millis(1)..=Duration::from_millis(3));
+    let disk = Stalling::default();
+    let of_own = || Stalling { disk: MemoryDisk::default(), ..disk.clone() };
+    let nodes: Vec<Node> = (1..=3)
+        .map(|id| Node::start(network.join(NodeId(id)), clock, of_own(), settings()).unwrap())
+        .collect();
+    let renewing = nodes[0].join("renews", config()).await.unwrap();
+    let held = leads(&renewing).await;
+    disk.stall(true);
+    let long = CandidateConfig { ttl: TTL * 2, ..config() };
+    let campaigning = nodes[0].join("needs a save", long).await.unwrap();
+    campaigning.campaign();
+    while disk.waiting.load(Ordering::SeqCst) < 3 {
+        after(Span::from_millis(10)).await;
+    }
+    let stalled = clock.now();
+    while held.valid_until() < stalled + TTL * 3 {
+        assert!(renewing.belief().borrow().held.is_some(), "the leader renews");
+        after(Span::from_millis(10)).await;
+    }
+    assert_eq!(disk.waiting.load(Ordering::SeqCst), 3, "one save at each voter");
+    assert!(campaigning.belief().borrow().held.is_none(), "a longer lease waits for the disks");
+    assert_eq!(nodes[0].metrics().await.unwrap().elections, 2, "commands are answered");
+    disk.stall(false);
+    let mut belief = campaigning.belief();
+    belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+    assert!(renewing.belief().borrow().held.as_ref().is_some_and(|now| Arc::ptr_eq(now, &held)));
+}
+
+/// The disk of a voter is restored from a backup that lacks a save. Its peers have seen the save: the voter stops, and does
+/// not vote when it is started again.
+#[tokio::test(start_paused = true)]
+async fn a_voter_whose_disk_went_back_votes_no_more() {
+    let (network, clock) = (Network::new(10), TokioClock::new());
+    let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
+    let disk = MemoryDisk::<Saved>::default();
+    let (two, _three) = (node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
+    let restart = async |node: &Node| {
+        node.abort();
+        network.remove(NodeId(1));
+        after(TTL).await;
+    };
+    let mut one = node(1, disk.clone());
+    let part = two.join("x", config()).await.unwrap();
+    leads(&part).await;
+    let latest = async |backup: &MemoryDisk<Saved>| {
+        after(TTL).await;
+        one.metrics().await.unwrap().voter.is_some_and(|voter| voter.votes) && backup.saves() == disk.saves()
+    };
+    let backup = disk.backup();
+    assert!(latest(&backup).await);
+    // A restart with the newest state is fine, whoever restored it.
+    restart(&one).await;
+    let disk = disk.backup();
+    one = node(1, disk.clone());
+    after(TTL * 3).await;
+    assert!(one.metrics().await.unwrap().voter.is_some_and(|voter| voter.votes));
+    assert!(!one.state().borrow().is_stopped());
+    // This backup lacks the save of the restart.
+    restart(&one).await;
+    one = node(1, backup.clone());
+    let mut state = one.state();
+    let stopped = state.wait_for(NodeState::is_stopped);
+    let stopped = tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap().clone();
+    let NodeState::Stopped { cause: Some(cause) } = stopped else { panic!("{stopped:?}") };
+    assert!(cause.contains("older than the state that other nodes have seen"), "{cause}");
+    let ignored = two.metrics().await.unwrap().mismatches;
+    assert!(ignored.iter().any(|it| it.node == NodeId(1) && it.reason.contains("restored")), "{ignored:?}");
+    // Its supervisor starts it again.
+    restart(&one).await;
+    one = node(1, backup);
+    let _observer = one.observe("x").await.unwrap();
+    after(TTL * 3).await;
+    assert!(one.metrics().await.unwrap().voter.is_some_and(|voter| !voter.votes), "it has lost its state");
+    assert!(!one.state().borrow().is_stopped() && two.metrics().await.unwrap().mismatches.is_empty());
+    assert!(part.belief().borrow().held.is_some(), "the others are a majority");
 }
 
 /// A grant belongs to a node and its boot: a second process with the same id waits until the lease of the first one has

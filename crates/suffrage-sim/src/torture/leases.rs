@@ -11,6 +11,8 @@ use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
 
 /// The greatest additional delay of a message, in leases.
 const MAX_LATE_LEASES: u64 = 12;
+/// The longest time of a save, in leases.
+const MAX_SAVE_LEASES: u64 = 2;
 
 /// The roles, by slot.
 pub(super) struct Roles {
@@ -63,6 +65,11 @@ pub(super) fn add_lease_faults(
         },
         1 if faults.voters > 2 => faults.lose_disks(scenario),
         _ => faults.storm(scenario),
+    }
+    // Separate random numbers, so that the other faults do not change.
+    let disks_rng = &mut Rng::new(suffrage_core::Hash::new(scenario.seed).word(12));
+    if scenario.stable.is_none() {
+        faults.plan.extend(timing::slow_disks(disks_rng, faults.lease * MAX_SAVE_LEASES));
     }
     scenario.plan.extend(faults.plan);
     scenario.commands.extend(faults.commands);

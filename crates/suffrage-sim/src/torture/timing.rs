@@ -72,6 +72,19 @@ pub(super) fn slow_messages(rng: &mut Rng) -> Plan {
     plan
 }
 
+/// Slow disks in four cases of ten, mostly from the start: a voter saves most when it first grants leases.
+pub(super) fn slow_disks(rng: &mut Rng, longest: Span) -> Plan {
+    if rng.chance(0.6) {
+        return Plan::new();
+    }
+    let (from, to) = if rng.chance(0.7) { (Time::ZERO, Some(moment(rng))) } else { interval(rng) };
+    // At least a tenth of a time unit, to be readable on a command line.
+    let tenths = 1 + (longest.as_units() * 10.0 * rng.unit() * rng.unit()) as u64;
+    let delay = Span::from_units(tenths as f64 / 10.0);
+    let end = to.filter(|&to| to > from).map(|to| (to, Fault::SlowDisk(Span::ZERO)));
+    std::iter::once((from, Fault::SlowDisk(delay))).chain(end).collect()
+}
+
 /// A period in which a few messages are late.
 pub(super) fn late_messages(rng: &mut Rng, longest: Span) -> Plan {
     if rng.chance(0.7) {

@@ -13,22 +13,24 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Name, Report,
-    Saved, Timer,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Header, JoinError, Lease, Name,
+    Report, Saved, Timer,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError as TaskError, JoinHandle};
 
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, NodeEvent, NodeMetrics, NodeState};
 use crate::Error;
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
-use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Received, Turn, WireItem, received};
+use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, content};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{Leader, Status};
+use crate::lease::witness::{DiskStamp, Witness};
 use crate::storage::Storage;
 
 /// The most datagrams, and the most commands, of one turn. Messages of one turn to one peer share datagrams; a small
@@ -82,6 +84,11 @@ pub(super) struct Task<T, C, D> {
     pub(super) clock: C,
     /// None while a blocking thread writes to it.
     disk: Option<D>,
+    /// The write that is under way, off the task.
+    write: Option<JoinHandle<Write<D>>>,
+    witness: Witness,
+    /// Whether another node knows saves that the disk of this node's voter has lost.
+    outdated: bool,
     handles: Handles,
     stopping: bool,
 }
@@ -95,11 +102,16 @@ pub(super) struct Handles {
     pub(super) turned: Arc<AtomicU64>,
 }
 
+/// The disk after a write, and the result of the write.
+type Write<D> = (D, Result<(), Error>);
+
 /// The reason for a turn.
-enum Wake {
+enum Wake<D> {
     Command(Option<Command>),
     Datagram(io::Result<(NodeId, Vec<u8>)>),
     Timer,
+    /// The blocking thread has written to the disk, or failed to.
+    Written(Result<Write<D>, TaskError>),
 }
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
@@ -128,6 +140,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             transport,
             clock,
             disk: Some(disk),
+            write: None,
+            witness: Witness::default(),
+            outdated: false,
             handles,
             stopping: false,
         }
@@ -145,6 +160,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 cause = Some(error.to_string());
                 break;
             }
+        }
+        // The data folder is in use until the write has ended. Nothing rests on the state that it writes.
+        if let Some(write) = self.write.take() {
+            _ = write.await;
         }
         // Leaderships have ended, and socket and data folder are released, before the state says that the node has stopped.
         let state = self.handles.state.clone();
@@ -217,6 +236,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Wake::Command(command) => self.on_command(command),
             Wake::Datagram(received) => self.on_datagram(received?),
             Wake::Timer => {}
+            Wake::Written(written) => {
+                if !self.on_written(written).await {
+                    self.stopping = true;
+                    return Ok(());
+                }
+            }
         }
         for _ in 0..TURN {
             match self.handles.commands.try_recv() {
@@ -230,6 +255,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 None => break,
             }
         }
+        if self.outdated {
+            return Err(self.set_aside().await);
+        }
         let now = self.clock.now();
         if self.out.due.take_if(|due| *due <= now).is_some() {
             self.input(now, |node, cx| node.on_timer(cx, Timer));
@@ -238,10 +266,13 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         Ok(())
     }
 
-    async fn wake(&mut self) -> Wake {
+    async fn wake(&mut self) -> Wake<D> {
         let now = self.clock.now();
         self.handles.turned.store(now.as_nanos(), Ordering::Relaxed);
         let due = self.out.due.unwrap_or(Time::MAX).min(now + IDLE);
+        if self.write.as_ref().is_some_and(JoinHandle::is_finished) {
+            return Wake::Written(finished(&mut self.write).await);
+        }
         if due <= now {
             // More work is due: other tasks of the runtime get their turn first.
             tokio::task::yield_now().await;
@@ -252,6 +283,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             // turn handles inputs of each kind.
             biased;
             command = self.handles.commands.recv() => Wake::Command(command),
+            written = finished(&mut self.write) => Wake::Written(written),
             () = self.clock.sleep_until(due) => Wake::Timer,
             received = self.transport.receive() => Wake::Datagram(received),
         }
@@ -262,30 +294,31 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_datagram(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
         let now = self.clock.now();
         let items = self.protocol.decode::<WireItem>(&datagram);
-        match items.and_then(|items| received(items).ok_or(Dropped::Malformed)) {
+        match items.and_then(|items| content(items).ok_or(Dropped::Malformed)) {
             Err(reason) => self.transport.counters().count_drop(reason),
-            Ok(received) => {
-                self.journal.on_messages(now, from, &received.messages);
-                self.exchange_absence(now, from, &received);
-                for message in received.messages {
-                    self.input(now, |node, cx| node.on_message(cx, from, message));
-                }
+            Ok(content) if self.is_outdated(from, &content) => {}
+            Ok(content) => {
+                self.journal.on_messages(now, from, &content.messages);
+                self.exchange_absence(now, from, &content);
+                self.input(now, |node, cx| {
+                    content.messages.into_iter().for_each(|message| node.on_message(cx, from, message));
+                });
             }
         }
     }
 
     /// Records that a voter does not vote, and tells nodes that ask this voter that it does not. The engine ignores their
     /// requests, and no election depends on the notice. Each node gets one per [`ABSENCE`] at most.
-    fn exchange_absence(&mut self, now: Time, from: NodeId, received: &Received) {
+    fn exchange_absence(&mut self, now: Time, from: NodeId, content: &Content) {
         let header = self.engine().header();
-        if received.header.stamp != header.stamp {
+        if content.header.stamp != header.stamp {
             return;
         }
-        if let Some(absence) = received.absence {
+        if let Some(absence) = content.absence {
             self.journal.on_absence(now, from, absence);
         }
         let asks = |body: &Body| matches!(body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. }));
-        if received.messages.iter().any(|message| asks(&message.body))
+        if content.messages.iter().any(|message| asks(&message.body))
             && let Some(absence) = report::own_absence(now, self.engine())
         {
             self.told_absence.retain(|_, at| now.since(*at) < ABSENCE);
@@ -293,6 +326,32 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.told_absence.insert(from, now);
                 self.out.push(from, header, &WireItem::NotVoting(absence));
             }
+        }
+    }
+
+    /// Whether the sender is a voter whose disk went back, so that its messages do not count. Tells it so.
+    fn is_outdated(&mut self, from: NodeId, Content { header, disk, outdated, .. }: &Content) -> bool {
+        if let (Some(evidence), Some(own)) = (outdated, self.out.disk) {
+            self.outdated |= evidence.convicts(own, self.engine().boot());
+        }
+        if let Some(evidence) = disk.and_then(|stamp| self.witness.note(from, header.boot, stamp)) {
+            let (boot, stamp) = (self.engine().boot(), self.engine().configuration().stamp());
+            self.out.tell_outdated(Header { boot, stamp }, from, evidence);
+        }
+        self.witness.is_outdated(from, header.boot)
+    }
+
+    /// Sets the state of the voter aside, so that the node does not vote when it is started again. Returns the reason.
+    async fn set_aside(&mut self) -> io::Error {
+        if self.write.is_some()
+            && let Ok((disk, _)) = finished(&mut self.write).await
+        {
+            self.disk = Some(disk);
+        }
+        let Some(mut disk) = self.disk.take() else { return io::Error::other(Error::OutdatedState) };
+        match tokio::task::spawn_blocking(move || disk.set_aside()).await {
+            Ok(Err(error)) => io::Error::other(format!("{}, which failed: {error}", Error::OutdatedState)),
+            Ok(Ok(())) | Err(_) => io::Error::other(Error::OutdatedState),
         }
     }
 
@@ -308,6 +367,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     /// Carries out the effects in this order: save, publish beliefs, send datagrams, reply to clients. False if the
     /// node was stopped while it could not save.
     async fn carry_out(&mut self) -> bool {
+        self.start_next_write();
         loop {
             if !self.out.is_empty() {
                 if !self.save().await {
@@ -324,6 +384,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
             }
             self.reply_to_clients();
+            self.start_next_write();
             // An undelivered reply changes the state of its session.
             if self.out.is_empty() && !self.node.has_replies() {
                 break;
@@ -337,18 +398,54 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         true
     }
 
-    /// Saves, and retries until it succeeds: no effect may happen before. False if the node was stopped.
+    /// Saves the state that all other effects wait for, and retries until it succeeds. False if the node was stopped.
     async fn save(&mut self) -> bool {
-        let Some(saved) = self.out.save.take().map(Arc::new) else { return true };
+        let Some(saved) = self.out.save.take() else { return true };
+        self.start_write(saved.clone());
+        let written = finished(&mut self.write).await;
+        self.repeat_write(&saved, written).await
+    }
+
+    /// Starts to write the state that is to be saved off the task, unless a write is under way.
+    fn start_next_write(&mut self) {
+        if let Some(saved) = self.out.saves.writing().filter(|_| self.write.is_none()) {
+            let saved = saved.clone();
+            self.start_write(saved);
+        }
+    }
+
+    fn start_write(&mut self, saved: Saved) {
+        let Some(mut disk) = self.disk.take() else { return };
+        self.write = Some(tokio::task::spawn_blocking(move || {
+            // The mark follows the first saved state and precedes the first datagram.
+            let written = disk.save(&saved).and_then(|()| disk.mark_started());
+            (disk, written)
+        }));
+    }
+
+    /// The write of a state that is saved off the task has ended: tells the engine. False if the node was stopped.
+    async fn on_written(&mut self, written: Result<Write<D>, TaskError>) -> bool {
+        let Some(saved) = self.out.saves.writing().cloned() else { return false };
+        if !self.repeat_write(&saved, written).await {
+            return false;
+        }
+        if let Some(saved) = self.out.saves.end() {
+            let now = self.clock.now();
+            self.input(now, |node, cx| node.on_saved(cx, saved));
+        }
+        true
+    }
+
+    /// Repeats the write of a state until it succeeds. While the disk refuses, the node does nothing else. False if the
+    /// node was stopped.
+    async fn repeat_write(&mut self, saved: &Saved, written: Result<Write<D>, TaskError>) -> bool {
+        let mut last = written;
         loop {
-            let Some(mut disk) = self.disk.take() else { return false };
-            let saved = Arc::clone(&saved);
-            let written = tokio::task::spawn_blocking(move || {
-                // The mark follows the first saved state and precedes the first datagram.
-                let written = disk.save(&saved).and_then(|()| disk.mark_started());
-                (disk, written)
-            });
-            let Ok((disk, written)) = written.await else { return false };
+            let Ok((disk, written)) = last else { return false };
+            if let (Some(last), Some(voter)) = (disk.saves(), self.node.engine().voter_state()) {
+                let first = self.out.disk.map_or(last, |stamp| stamp.first);
+                self.out.disk = Some(DiskStamp { disk: voter.saved().disk, first, last });
+            }
             self.disk = Some(disk);
             let state = match &written {
                 Ok(()) => NodeState::Running,
@@ -366,6 +463,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 () = tokio::time::sleep(RETRY) => {}
                 _ = self.handles.stopped.wait_for(|stop| *stop) => return false,
             }
+            self.start_write(saved.clone());
+            last = finished(&mut self.write).await;
         }
     }
 
@@ -496,7 +595,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
         let local = self.locals.get(index.index())?.as_ref()?;
         let election = self.engine().election(index)?;
-        Some(report::status(now, self.engine(), &self.journal, election, &local.notes))
+        let mismatches = report::mismatches(self.engine(), &self.witness);
+        Some(report::status(now, self.engine(), &self.journal, election, (&local.notes, mismatches)))
     }
 
     fn metrics(&self, now: Time) -> NodeMetrics {
@@ -507,7 +607,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             voters: report::contacts(now, self.engine(), &self.journal, SILENT_AFTER),
             voter: report::voter_status(now, self.engine()),
             version: self.engine().configuration().version(),
-            mismatches: report::mismatches(self.engine()),
+            mismatches: report::mismatches(self.engine(), &self.witness),
             mismatched_messages: self.engine().mismatched_messages(),
             round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),
@@ -564,6 +664,14 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         self.input(now, |node, cx| node.leave_all(cx));
         self.stopping = true;
     }
+}
+
+/// The result of the write that is under way. Pending without one. Cancel-safe.
+async fn finished<W>(write: &mut Option<JoinHandle<W>>) -> Result<W, TaskError> {
+    let Some(handle) = write else { return std::future::pending().await };
+    let result = handle.await;
+    *write = None;
+    result
 }
 
 /// The output of a future that is ready, without waiting.

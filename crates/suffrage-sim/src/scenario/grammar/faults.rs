@@ -43,6 +43,8 @@ pub struct Faults {
     pub late: Vec<At<LateMessages>>,
     /// The changes of the speed of messages.
     pub slow: Vec<At<SlowFactor>>,
+    /// The changes of the longest time of a save.
+    pub slow_disk: Vec<At<Span>>,
     /// The moments at which cuts, loss, duplication and wrong suspicions end.
     pub heal_all_at: Vec<Time>,
 }
@@ -187,6 +189,16 @@ pub(super) const SECTION: Section = Section {
             ..Flag::NEW
         },
         Flag {
+            name: "slow-disk",
+            value: "SPAN@TIME",
+            arity: Arity::List,
+            help: "From then on a save takes up to SPAN, like 20@10, for processes that do not wait for it; a crash \
+                   during the save leaves the new state on the disk or the one before",
+            parse_value: |spec, text| add(&mut spec.faults.slow_disk, text),
+            print_values: |spec| show(&spec.faults.slow_disk),
+            ..Flag::NEW
+        },
+        Flag {
             name: "heal-all-at",
             value: "TIME",
             arity: Arity::List,
@@ -221,6 +233,7 @@ impl Faults {
         times.extend(of("crash-midway", &self.crash_midway));
         times.extend(of("late", &self.late));
         times.extend(of("slow", &self.slow));
+        times.extend(of("slow-disk", &self.slow_disk));
         times
     }
 
@@ -285,6 +298,7 @@ impl Faults {
         };
         plan.extend(self.late.iter().map(late));
         plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.value.0))));
+        plan.extend(self.slow_disk.iter().map(|slow| (slow.at, Fault::SlowDisk(slow.value))));
         plan.extend(self.heal_all_at.iter().map(|&at| (at, Fault::HealAll)));
         sort_plan(&mut plan);
         Ok(plan)
@@ -400,6 +414,7 @@ impl Faults {
                     });
                 }
                 Fault::Slow(factor) => faults.slow.push(At { value: SlowFactor(*factor), at }),
+                Fault::SlowDisk(delay) => faults.slow_disk.push(At { value: *delay, at }),
                 Fault::HealAll => faults.heal_all_at.push(at),
             }
         }
@@ -693,6 +708,7 @@ mod tests {
         check::<At<MidwayCrash>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
         check::<At<LateMessages>>(&["0.25:36@10"]);
         check::<At<SlowFactor>>(&["2.5@10"]);
+        check::<At<Span>>(&["20@10"]);
         check::<Partition>(&["1,2|3@10..50", "1|2|3", "1>2,3@7", "1|2@0..3"]);
         assert_eq!("1|2@0".parse::<Partition>().unwrap().to_string(), "1|2");
     }

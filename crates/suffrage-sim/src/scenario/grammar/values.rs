@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use suffrage_core::{Attribute, NodeId, Roster, Time, compact_ids, parameters};
+use suffrage_core::{Attribute, NodeId, Roster, Span, Time, compact_ids, parameters};
 
 use super::FlagError;
 
@@ -42,6 +42,10 @@ impl<T: Display> Display for At<T> {
 
 impl Timed for NodeId {
     const EXAMPLE: &'static str = "80";
+}
+
+impl Timed for Span {
+    const EXAMPLE: &'static str = "20";
 }
 
 /// The process that crashes or recovers.
