@@ -29,6 +29,8 @@ pub struct Timings {
     /// The fail-back delay: how long a candidate must have stood before it asks a leader of lower rank to hand over;
     /// none if it never asks.
     pub failback: Option<Span>,
+    /// The time that the work of a leader needs to stop. A leader that hands over waits for as long.
+    pub stop_margin: Span,
     /// A deliberate bug.
     pub bug: Option<Bug>,
 }
@@ -149,11 +151,15 @@ pub enum Bug {
     ForgetFloor,
     /// A coordinator ignores the configuration that voters have accepted.
     BlindCoordinator,
+    /// A leader that hands over releases at once, although its application needs the stop margin.
+    SkipNotice,
+    /// Late replies to a renewal lengthen the lease of a leader that hands over.
+    LengthenAfterNotice,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 22] = [
+    pub const ALL: [(&'static str, Bug); 24] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -176,6 +182,8 @@ impl Bug {
         ("mix-versions", Bug::MixVersions),
         ("forget-floor", Bug::ForgetFloor),
         ("blind-coordinator", Bug::BlindCoordinator),
+        ("skip-notice", Bug::SkipNotice),
+        ("lengthen-after-notice", Bug::LengthenAfterNotice),
     ];
 }
 

@@ -1,8 +1,9 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
+mod hand_over;
 mod membership;
 
-use suffrage_core::{Effects, Rng, Roster};
+use suffrage_core::{Announcement, Effects, Rng, Roster};
 
 use super::*;
 use crate::membership::{ClusterId, DiskId, Stamp};
