@@ -94,7 +94,9 @@ pub struct Candidate {
     rtt_probe: Option<RttProbe>,
     lease: Option<Lease>,
     /// The voluntary hand-over that has begun. The lease is not renewed any more, and is released at its end.
-    hand_over: Option<HandOver>,
+    hand_over: Option<Box<HandOver>>,
+    /// Whether the lease is pinned.
+    pinned: bool,
     /// The last request that a majority accepted: a late `Rejected` to it still counts.
     won: Option<Request>,
     /// The leader that the candidate follows; none if it leads itself.
@@ -143,6 +145,7 @@ impl Candidate {
             rtt_probe: None,
             lease: None,
             hand_over: None,
+            pinned: false,
             won: None,
             leader: None,
             leader_in_doubt: false,
@@ -400,8 +403,8 @@ impl Candidate {
 
     /// Steps down if the lease has ended by the candidate's own clock. Called first in every input.
     fn lapse(&mut self, fx: &mut impl Effects, now: Time) {
-        if self.hand_over.is_some_and(|begun| now >= begun.until) {
-            self.release(fx, now, None);
+        if self.hand_over.as_ref().is_some_and(|begun| now >= begun.until) {
+            self.end_notice(fx, now);
         } else if self.lease.is_some_and(|lease| now >= lease.valid_until) {
             self.step_down(fx, now);
             self.next = now;
@@ -410,7 +413,7 @@ impl Candidate {
 
     /// The candidate is due at the end of its lease at the latest.
     fn limit_next_due(&mut self) {
-        let until = self.hand_over.map(|begun| begun.until);
+        let until = self.hand_over.as_ref().map(|begun| begun.until);
         if let Some(end) = self.lease.map(|lease| until.unwrap_or(lease.valid_until).min(lease.valid_until)) {
             self.next = self.next.min(end);
         }
@@ -418,7 +421,7 @@ impl Candidate {
 
     fn step_down(&mut self, fx: &mut impl Effects, now: Time) -> Option<Token> {
         let lease = self.lease.take()?;
-        (self.round, self.won, self.hand_over) = (Round::None, None, None);
+        (self.round, self.won, self.hand_over, self.pinned) = (Round::None, None, None, false);
         self.stood_since = now;
         fx.announce(Announcement::SteppedDown);
         Some(lease.token)

@@ -262,7 +262,7 @@ impl Engine {
                 self.input(cx, index, |state, _| state.candidate.set_attribute(now, attribute));
             }
             Action::Pin(pinned) => {
-                self.input(cx, index, |state, _| state.pinned = pinned && state.lease(now).is_some());
+                self.input(cx, index, |state, _| state.candidate.set_pinned(now, pinned));
             }
         }
         self.arm(cx);
@@ -404,7 +404,7 @@ impl Engine {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
                 self.apply(cx, index, |state, fx| {
-                    if !state.pinned || ignores_pins {
+                    if !state.candidate.is_pinned() || ignores_pins {
                         state.candidate.on_claim(fx, now, from, attribute);
                     }
                 });
@@ -484,7 +484,6 @@ impl Engine {
             state.retry(now, first, window);
         }
         if fx.stepped_down {
-            state.pinned = false;
             state.yield_now(now);
             if state.once && state.standing {
                 (state.standing, state.campaign_at, state.woken) = (false, None, false);

@@ -9,6 +9,9 @@
 //! The candidate does not renew the lease any more, and ignores late replies that would lengthen it. Its application
 //! stops the work within the margin, and says so by [`release`](Candidate::release). The voters learn nothing before: no
 //! other candidate leads while the application works.
+//!
+//! A pinned lease is not released at the end of the margin, but expires. It is for work that other processes do, which rely
+//! on the lease as it was granted: a paused leader could not tell them that the lease has become shorter.
 
 use suffrage_core::{Attribute, NodeId, Time};
 
@@ -30,7 +33,7 @@ pub struct HandOver {
 impl Candidate {
     /// The hand-over that has begun, if there is one.
     pub fn pending_hand_over(&self) -> Option<HandOver> {
-        self.hand_over
+        self.hand_over.as_deref().copied()
     }
 
     /// Hands over to this candidate, or to the next one: at once without a stop margin, and otherwise when the margin is
@@ -53,7 +56,7 @@ impl Candidate {
         let Some(lease) = &mut self.lease else { return };
         let until = lease.valid_until.min(now + margin);
         lease.valid_until = until;
-        self.hand_over = Some(HandOver { to, until, proposed });
+        self.hand_over = Some(Box::new(HandOver { to, until, proposed }));
         if self.timings.bug != Some(Bug::LengthenAfterNotice) {
             (self.round, self.won) = (Round::None, None);
         }
@@ -64,8 +67,9 @@ impl Candidate {
     /// Hands over at once, because the application does not work. Yields to others for the length of a lease. Without a
     /// target the target of the hand-over that has begun stays.
     pub fn release(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
-        let to = to.filter(|&to| to != self.me).or(self.hand_over.and_then(|begun| begun.to));
-        let proposed = self.hand_over.and_then(|begun| begun.proposed).or(self.proposed());
+        let begun = self.pending_hand_over();
+        let to = to.filter(|&to| to != self.me).or(begun.and_then(|begun| begun.to));
+        let proposed = begun.and_then(|begun| begun.proposed).or(self.proposed());
         let renewal = (self.timings.bug == Some(Bug::ReviveLease)).then(|| self.round.clone());
         // The order matters for safety: the candidate steps down before it sends `Release`.
         let Some(token) = self.step_down(fx, now) else { return };
@@ -81,6 +85,27 @@ impl Candidate {
         self.next = now + self.timings.gap;
     }
 
+    /// The stop margin is over, and the application has not said that its work has ended. A pinned lease expires: what
+    /// relies on it may not know that it has become shorter.
+    pub(super) fn end_notice(&mut self, fx: &mut impl Effects, now: Time) {
+        if !self.pinned {
+            return self.release(fx, now, None);
+        }
+        self.step_down(fx, now);
+        self.yield_until = now + self.timings.ttl;
+        self.next = now;
+    }
+
+    /// Pins the lease, or unpins it: see [`Action::Pin`](crate::Action::Pin).
+    pub fn set_pinned(&mut self, now: Time, pinned: bool) {
+        self.pinned = pinned && self.lease.is_some_and(|lease| now < lease.valid_until);
+    }
+
+    /// Whether the lease is pinned.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
     /// The token of the proposal in flight.
     fn proposed(&self) -> Option<Token> {
         match self.round {
@@ -91,7 +116,7 @@ impl Candidate {
 
     /// Whether the candidate only waits for the end of its lease, because a hand-over has begun.
     pub(super) fn waits_for_end(&mut self) -> bool {
-        let Some(begun) = self.hand_over else { return false };
+        let Some(begun) = &self.hand_over else { return false };
         self.next = begun.until;
         self.timings.bug != Some(Bug::LengthenAfterNotice)
     }

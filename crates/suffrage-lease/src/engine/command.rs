@@ -92,7 +92,8 @@ pub enum Action {
     /// Set the rank of the node.
     Rank(Attribute),
     /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
-    /// released or unpinned. A node without a lease ignores the command.
+    /// released or unpinned. If the node is told to hand over and the work does not end within the stop margin, a pinned
+    /// lease is not released, but expires. A node without a lease ignores the command.
     Pin(bool),
     /// Change the voters of the cluster. The node coordinates the change; the election is ignored.
     ChangeVoters(VoterChange),

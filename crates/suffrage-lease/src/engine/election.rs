@@ -43,8 +43,6 @@ pub struct ElectionState {
     pub(super) once: bool,
     /// Whether the application is healthy.
     pub(super) healthy: bool,
-    /// Whether claims of better candidates are refused, as long as the node leads.
-    pub(super) pinned: bool,
     pub(super) ttl: Span,
     /// Renewals are aligned to multiples of this.
     tick: Span,
@@ -58,8 +56,8 @@ pub struct ElectionState {
     outranked: bool,
     /// Until when the node yields to others, after it has handed over.
     pub(super) yield_until: Time,
-    /// How long the node yields to others when it has handed over; none if it was not told to hand over.
-    yield_for: Option<Span>,
+    /// How long the node yields to others when it has handed over. Zero if it was not told to hand over.
+    yield_for: Span,
     /// Whether the node leaves the election when it has handed over.
     pub(super) leaving: bool,
     /// The configuration with which the node joins again when it has left.
@@ -90,7 +88,6 @@ impl ElectionState {
             standing: config.standing,
             once: false,
             healthy: true,
-            pinned: false,
             ttl: config.ttl,
             tick: tick(config.slack(engine)),
             campaign_at: None,
@@ -98,7 +95,7 @@ impl ElectionState {
             retries: 0,
             outranked: false,
             yield_until: now,
-            yield_for: None,
+            yield_for: Span::ZERO,
             leaving: false,
             rejoin: None,
             released_at: None,
@@ -160,7 +157,7 @@ impl ElectionState {
 
     /// Whether claims of better candidates are refused.
     pub fn is_pinned(&self) -> bool {
-        self.pinned
+        self.candidate.is_pinned()
     }
 
     /// Whether the node leaves the election when it has handed over.
@@ -188,23 +185,19 @@ impl ElectionState {
     /// A node that leads is told to hand over: it yields to others for at least this long when it has.
     pub(super) fn start_yield(&mut self, span: Span) {
         if self.candidate.lease().is_some() {
-            self.yield_for = self.yield_for.max(Some(span));
+            self.yield_for = self.yield_for.max(span);
         }
     }
 
     /// The node has handed over, or has lost its lease: it yields from now on if it was told to hand over.
     pub(super) fn yield_now(&mut self, now: Time) {
-        if let Some(span) = self.yield_for.take() {
-            self.yield_until = self.yield_until.max(now + span);
-        }
+        self.yield_until = self.yield_until.max(now + std::mem::take(&mut self.yield_for));
     }
 
     /// Until when the node yields to others: after the hand-over that has begun, if there is one.
     pub(super) fn end_of_yield(&self) -> Time {
-        match (self.candidate.lease(), self.yield_for) {
-            (Some(lease), Some(span)) => self.yield_until.max(lease.valid_until + span),
-            _ => self.yield_until,
-        }
+        let after = self.hand_over().map(|begun| begun.until + self.yield_for);
+        after.map_or(self.yield_until, |after| after.max(self.yield_until))
     }
 
     /// A tenth of a lease.

@@ -121,3 +121,18 @@ fn a_greater_token_in_flight_is_released_at_the_end_too() {
         .collect();
     assert_eq!(tokens, [1, 41].into());
 }
+
+/// A guard process with deadlines of its own may rely on the lease as it was granted.
+#[test]
+fn a_pinned_lease_expires_if_the_work_does_not_end_within_the_margin() {
+    let mut harness = leading();
+    harness.input(|candidate, _, now| candidate.set_pinned(now, true));
+    harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))));
+    let done = harness.due();
+    assert_eq!((announced(&done), released(&done)), (vec![SteppedDown], None));
+    let mut harness = leading();
+    harness.input(|candidate, _, now| candidate.set_pinned(now, true));
+    harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))));
+    let done = harness.input(|candidate, fx, now| candidate.release(fx, now, None));
+    assert_eq!(released(&done), Some((1, Some(NodeId(3)))), "the work has ended");
+}

@@ -12,7 +12,8 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Name, Saved, Timer,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, Grant, JoinError, Lease, Name, Saved,
+    Timer, Token,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -75,6 +76,8 @@ pub(super) struct Task<T, C, D> {
     /// None while a blocking thread writes to it.
     disk: Option<D>,
     handles: Handles,
+    /// Whether the node leaves all elections, and then stops.
+    draining: bool,
     stopping: bool,
 }
 
@@ -120,6 +123,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             clock,
             disk: Some(disk),
             handles,
+            draining: false,
             stopping: false,
         }
     }
@@ -201,6 +205,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.input(now, |node, cx| node.on_timer(cx, Timer));
         }
         self.stopping |= !self.carry_out().await;
+        // Leases whose work goes on are handed over after the stop margin.
+        self.stopping |= self.draining && self.engine().is_empty();
         Ok(())
     }
 
@@ -319,6 +325,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
             let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
+            // The end of a lease that is handed over moves without a renewal.
+            if matches!(event, Event::Renewed { .. }) && state.is_some_and(|it| it.hand_over().is_some()) {
+                continue;
+            }
             self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
         }
         self.recorded = self.out.events.len();
@@ -331,8 +341,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
         let leader = match event {
             Event::Renewed { valid_until } => {
-                if let Some(held) = &local.held {
-                    held.renew(valid_until);
+                let state = self.node.engine().election(ElectionIndex::from(index));
+                match (&local.held, state.and_then(|state| state.hand_over())) {
+                    (Some(held), None) => held.renew(valid_until),
+                    (Some(held), Some(_)) => held.shorten(valid_until),
+                    (None, _) => {}
                 }
                 return;
             }
@@ -368,7 +381,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         match command {
             Some(Command::Join { node, election, config, reply }) => {
                 // Without a handle to the node, no caller waits.
-                let Some(node) = node.upgrade() else { return };
+                let Some(node) = node.upgrade().filter(|_| !self.draining) else { return };
                 let candidate = config.is_some();
                 let joined = self.join(now, &election, config);
                 _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, candidate }));
@@ -414,7 +427,23 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::StopChange) => self.input(now, |node, cx| node.stop_change(cx)),
             Some(Command::Membership { reply }) => _ = reply.send(report::membership(now, self.engine())),
-            Some(Command::Stop) | None => self.leave_all(now),
+            Some(Command::Move { name, to, token, reply }) => {
+                _ = reply.send(self.move_leader(now, name, to, token));
+            }
+            Some(Command::Holder { name, reply }) => {
+                let holder = self.engine().holder(now, name);
+                let voter = self.engine().voter().filter(|_| self.engine().is_voting(now));
+                let expires = voter.and_then(|voter| voter.grant(now, name)).map(|(_, expires)| expires);
+                let remaining = report::duration(expires.map_or(Span::ZERO, |expires| expires.since(now)));
+                let leader = |grant: Grant| Leader { node: grant.holder, token: grant.token };
+                _ = reply.send(holder.map(|grant| (leader(grant), remaining)));
+            }
+            Some(Command::Stop) => self.leave_all(now),
+            None => {
+                // Without a handle nothing works any more.
+                self.leave_all(now);
+                self.stopping = true;
+            }
         }
     }
 
@@ -424,14 +453,40 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         if to == me || engine.index_of(name).and_then(|index| engine.lease(now, index)).is_none() {
             return Ok(());
         }
+        self.check_queue(now, name, to)
+    }
+
+    /// Checks whether a candidate waits at this node.
+    fn check_queue(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
+        let (engine, me) = (self.engine(), self.engine().me());
         let voter = engine.voter().filter(|_| engine.is_voting(now));
         let voter = voter.ok_or(Error::UnknownQueue { me, to })?;
+        let holder = voter.grant(now, name).map_or(me, |(grant, _)| grant.holder);
         let candidates: Vec<NodeId> =
-            voter.live_waiters(now, name).filter(|&waiting| waiting != me).collect();
+            voter.live_waiters(now, name).filter(|&waiting| waiting != holder).collect();
         match candidates.contains(&to) {
             true => Ok(()),
             false => Err(Error::NotWaiting { to, candidates }),
         }
+    }
+
+    /// Asks the leader to hand over, if it has this token.
+    fn move_leader(
+        &mut self,
+        now: Time,
+        name: Name,
+        to: Option<NodeId>,
+        token: Option<Token>,
+    ) -> Result<Option<Leader>, Error> {
+        let holder = self.engine().holder(now, name);
+        if holder.is_none_or(|grant| token.is_some_and(|token| token != grant.token)) {
+            return Ok(None);
+        }
+        if let Some(to) = to {
+            self.check_queue(now, name, to)?;
+        }
+        let asked = self.input(now, |node, cx| node.ask_to_hand_over(cx, name, to));
+        Ok(asked.map(|grant| Leader { node: grant.holder, token: grant.token }))
     }
 
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
@@ -502,7 +557,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     fn leave_all(&mut self, now: Time) {
         self.input(now, |node, cx| node.leave_all(cx));
-        self.stopping = true;
+        self.draining = true;
     }
 }
 
