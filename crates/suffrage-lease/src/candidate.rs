@@ -15,7 +15,7 @@ mod round;
 
 use std::sync::Arc;
 
-pub use self::hand_over::HandOver;
+pub use self::hand_over::{HandOver, NOTICE_SLACK};
 use self::round::{Attempt, Round, RttProbe, Voters};
 use super::message::{Ask, Boot, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};

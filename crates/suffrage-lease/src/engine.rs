@@ -262,7 +262,7 @@ impl Engine {
                 self.input(cx, index, |state, _| state.candidate.set_attribute(now, attribute));
             }
             Action::Pin(pinned) => {
-                self.input(cx, index, |state, _| state.candidate.set_pinned(now, pinned));
+                self.input(cx, index, |state, _| state.candidate.set_pinned(pinned));
             }
         }
         self.arm(cx);

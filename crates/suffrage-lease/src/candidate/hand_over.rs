@@ -11,13 +11,17 @@
 //! other candidate leads while the application works.
 //!
 //! A pinned lease is not released at the end of the margin, but expires. It is for work that other processes do, which rely
-//! on the lease as it was granted: a paused leader could not tell them that the lease has become shorter.
+//! on the lease as it was granted: a paused leader could not tell them that the lease has become shorter. The same holds
+//! if the leader notices the end of the margin late, because its process was paused.
 
-use suffrage_core::{Attribute, NodeId, Time};
+use suffrage_core::{Attribute, NodeId, Span, Time};
 
 use super::{Candidate, Effects, Round};
 use crate::message::{Ask, Token};
 use crate::timings::Bug;
+
+/// A leader that is late by more than this part of the stop margin was paused, and with it perhaps its application.
+pub const NOTICE_SLACK: u64 = 8;
 
 /// A hand-over that has begun. The lease is released at its end, or earlier when the application's work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,10 +89,12 @@ impl Candidate {
         self.next = now + self.timings.gap;
     }
 
-    /// The stop margin is over, and the application has not said that its work has ended. A pinned lease expires: what
-    /// relies on it may not know that it has become shorter.
+    /// The stop margin is over, and the application has not said that its work has ended. The lease is released, unless
+    /// the application may have had less time: a pinned lease expires, and so does the lease of a process that was paused.
     pub(super) fn end_notice(&mut self, fx: &mut impl Effects, now: Time) {
-        if !self.pinned {
+        let until = self.hand_over.as_ref().map_or(now, |begun| begun.until);
+        let slack = Span::from_nanos(self.timings.stop_margin.as_nanos() / NOTICE_SLACK);
+        if !self.pinned && now.since(until) <= slack {
             return self.release(fx, now, None);
         }
         self.step_down(fx, now);
@@ -97,8 +103,8 @@ impl Candidate {
     }
 
     /// Pins the lease, or unpins it: see [`Action::Pin`](crate::Action::Pin).
-    pub fn set_pinned(&mut self, now: Time, pinned: bool) {
-        self.pinned = pinned && self.lease.is_some_and(|lease| now < lease.valid_until);
+    pub fn set_pinned(&mut self, pinned: bool) {
+        self.pinned = pinned && self.lease.is_some();
     }
 
     /// Whether the lease is pinned.

@@ -126,13 +126,25 @@ fn a_greater_token_in_flight_is_released_at_the_end_too() {
 #[test]
 fn a_pinned_lease_expires_if_the_work_does_not_end_within_the_margin() {
     let mut harness = leading();
-    harness.input(|candidate, _, now| candidate.set_pinned(now, true));
+    harness.input(|candidate, _, _| candidate.set_pinned(true));
     harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))));
     let done = harness.due();
     assert_eq!((announced(&done), released(&done)), (vec![SteppedDown], None));
     let mut harness = leading();
-    harness.input(|candidate, _, now| candidate.set_pinned(now, true));
+    harness.input(|candidate, _, _| candidate.set_pinned(true));
     harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))));
     let done = harness.input(|candidate, fx, now| candidate.release(fx, now, None));
     assert_eq!(released(&done), Some((1, Some(NodeId(3)))), "the work has ended");
+}
+
+/// The application may have been paused too, and may need the rest of the margin.
+#[test]
+fn a_lease_expires_if_the_leader_was_paused_at_the_end_of_the_margin() {
+    for (paused, expected) in [(1, Some((1, None))), (2, None)] {
+        let mut harness = leading();
+        harness.input(|candidate, fx, now| candidate.hand_over(fx, now, None));
+        harness.wait(MARGIN + paused);
+        let done = harness.input(|candidate, fx, now| candidate.on_due(fx, now));
+        assert_eq!((announced(&done), released(&done)), (vec![SteppedDown], expected));
+    }
 }

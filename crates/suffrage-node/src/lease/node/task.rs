@@ -12,8 +12,8 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, Grant, JoinError, Lease, Name, Saved,
-    Timer, Token,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, Grant, JoinError, Lease, NOTICE_SLACK,
+    Name, Saved, Timer, Token,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -66,6 +66,8 @@ pub(super) struct Task<T, C, D> {
     /// The leases that were pinned in this turn. The replies are sent when the turn's state is saved.
     pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
     pub(super) sessions: Sessions,
+    /// Elections whose applications learned too late that the node hands over.
+    late_notices: Vec<ElectionIndex>,
     /// Receives every change of leaders.
     changes: Option<mpsc::UnboundedSender<LeaderChange>>,
     /// The node alone, for the engine's context: an engine knows its voters by its configuration.
@@ -116,6 +118,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             locals: Vec::new(),
             pinned: Vec::new(),
             sessions: Sessions::default(),
+            late_notices: Vec::new(),
             changes: None,
             roster: Roster::listed(vec![me]).expect("one id is unique"),
             protocol: Protocol::named(PROTOCOL),
@@ -268,6 +271,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                     self.publish(event);
                 }
                 (self.out.events, self.recorded) = (events, 0);
+                self.pin_late_notices();
                 let transport = &self.transport;
                 // The transport counts failures. A peer that misses a message asks again.
                 self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
@@ -334,8 +338,17 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         self.recorded = self.out.events.len();
     }
 
+    /// Lets leases expire whose applications learned too late that the node hands over, because a save took long: they
+    /// have less than the stop margin to end their work.
+    fn pin_late_notices(&mut self) {
+        let now = self.clock.now();
+        for index in std::mem::take(&mut self.late_notices) {
+            self.act(now, index, Action::Pin(true));
+        }
+    }
+
     /// Publishes an event of an election to the handles.
-    fn publish(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
+    fn publish(&mut self, ElectionEvent { index, epoch, at, event }: ElectionEvent) {
         let (now, me) = (self.clock.now(), self.engine().me());
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
@@ -344,7 +357,13 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 let state = self.node.engine().election(ElectionIndex::from(index));
                 match (&local.held, state.and_then(|state| state.hand_over())) {
                     (Some(held), None) => held.renew(valid_until),
-                    (Some(held), Some(_)) => held.shorten(valid_until),
+                    (Some(held), Some(_)) => {
+                        held.shorten(valid_until);
+                        let slack = (valid_until.since(at).as_nanos()) / NOTICE_SLACK;
+                        if now.since(at).as_nanos() > slack {
+                            self.late_notices.push(ElectionIndex::from(index));
+                        }
+                    }
                     (None, _) => {}
                 }
                 return;
