@@ -104,7 +104,7 @@ pub struct Candidate {
     /// Whether the last enquiry left open if `leader` still leads.
     leader_in_doubt: bool,
     /// How often in a row the candidate was defeated.
-    defeats: u32,
+    defeats: u16,
     /// Whether the candidate has asked a leader of lower rank to hand over, and has not contended since.
     claimed: bool,
     /// The number of claims after which the candidate was not elected, since it last led.
@@ -436,7 +436,7 @@ impl Candidate {
         }
         self.round = Round::None;
         let span = self.timings.gap * (1 << self.defeats.min(5));
-        self.defeats += 1;
+        self.defeats = self.defeats.saturating_add(1);
         if std::mem::take(&mut self.claimed) {
             self.stood_since = now;
             self.failed_claims = self.failed_claims.saturating_add(1);

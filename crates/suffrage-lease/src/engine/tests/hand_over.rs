@@ -66,7 +66,7 @@ fn a_node_that_was_told_to_hand_over_stands_again_after_it_has_yielded() {
     assert_eq!(token(&harness), Some(1));
     while token(&harness) != Some(2) {
         let due = harness.record.due.unwrap();
-        assert!((at(510)..at(1_000)).contains(&due), "nobody else waits");
+        assert!(due < at(1_000), "nobody else waits: {due:?}");
         harness.fire_timer(due);
     }
 }
