@@ -27,9 +27,10 @@ impl Engine {
         let to = to.filter(|&to| to != self.me);
         self.input(cx, index, |state, fx| {
             state.start_yield(if to.is_some() { state.ttl } else { window });
+            (state.standing, state.campaign_at, state.woken) = (false, None, false);
             state.candidate.release(fx, now, to);
+            state.candidate.set_healthy(fx, now, false);
         });
-        self.change_standing(cx, index, |state| state.standing = false);
     }
 
     /// Leaves an election. If the node leads, it hands over first, and leaves when it has.

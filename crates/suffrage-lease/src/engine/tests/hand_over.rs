@@ -45,14 +45,20 @@ fn a_node_leaves_when_it_has_handed_over_and_may_join_again_meanwhile() {
     assert!(harness.engine.election(index).unwrap().is_leaving());
     assert!(harness.fire_timer(at(510)));
     assert_eq!(harness.index("x"), None);
-    let (mut harness, index) = leading();
-    harness.command(at(10), "x", Action::Leave);
-    let config = CandidateConfig { attribute: 9, ..CandidateConfig::default() };
-    harness.command(at(20), "x", Action::Join(Some(config)));
-    assert_eq!(harness.engine.election(index).unwrap().attribute(), 0);
-    assert!(harness.fire_timer(at(510)));
-    let state = harness.engine.election(harness.index("x").unwrap()).unwrap();
-    assert_eq!((state.attribute(), state.is_leaving(), state.stands()), (9, false, false));
+    for ends in [false, true] {
+        let (mut harness, index) = leading();
+        harness.command(at(10), "x", Action::Leave);
+        let config = CandidateConfig { attribute: 9, standing: true, ..CandidateConfig::default() };
+        harness.command(at(20), "x", Action::Join(Some(config)));
+        assert_eq!(harness.engine.election(index).unwrap().attribute(), 0);
+        if ends {
+            harness.command(at(30), "x", Action::Release(None));
+        } else {
+            assert!(harness.fire_timer(at(510)));
+        }
+        let state = harness.engine.election(harness.index("x").unwrap()).unwrap();
+        assert_eq!((state.attribute(), state.is_leaving(), state.stands()), (9, false, true));
+    }
 }
 
 #[test]
