@@ -226,9 +226,9 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
     assert!(revoked.code == 0 && revoked.out.contains("when its client has resigned"), "{}", revoked.out);
     let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
     assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
-    let itself = cluster.ask(0, "transfer x --to 1");
+    let itself = cluster.ask(1, "transfer x --to 2");
     assert!(
-        itself.code == 2 && itself.err.starts_with("error: --to: 1 is this node itself"),
+        itself.code == 2 && itself.err.starts_with("error: --to: 2 is this node itself"),
         "{}",
         itself.err
     );

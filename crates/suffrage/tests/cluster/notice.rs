@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suffrage::{Election, Leadership, NodeId, Why};
+use suffrage::{Election, Leadership, NodeId, Watch, Why};
 use tokio::task::JoinHandle;
 
 use super::{Cluster, LONG, soon, until};
@@ -24,6 +24,8 @@ struct Scene {
     election: Election,
     first: Leadership,
     next: JoinHandle<Leadership>,
+    /// Node 3 takes part.
+    _watch: Watch,
     /// The call of `Node::stop`.
     stopping: Option<JoinHandle<()>>,
 }
@@ -56,7 +58,7 @@ impl Scene {
                 stopping = Some(tokio::spawn(async move { node.stop().await }));
             }
         }
-        Scene { cluster, election, first, next, stopping }
+        Scene { cluster, election, first, next, _watch, stopping }
     }
 }
 
