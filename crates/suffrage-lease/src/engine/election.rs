@@ -150,6 +150,11 @@ impl ElectionState {
         self.standing
     }
 
+    /// Whether the application asks to lead, and again after a leadership.
+    pub fn stands_again(&self) -> bool {
+        self.standing && !self.once && !self.leaving
+    }
+
     /// Whether the application is healthy.
     pub fn is_healthy(&self) -> bool {
         self.healthy

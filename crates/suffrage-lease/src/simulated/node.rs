@@ -57,14 +57,24 @@ impl Node {
         self.timers.armed = None;
         for election in 0..self.work.len() {
             if self.work[election].finish(cx, election) {
-                let command = Action::Release(None).in_election(name(election));
-                self.command(cx, command);
+                self.release(cx, election);
             }
         }
         if self.timers.engine.take_if(|due| *due <= now).is_some() {
             self.input(cx, |engine, cx| engine.on_timer(cx, timer));
         }
         self.arm(cx);
+    }
+
+    /// The application has ended its work because it was asked to. If it stood before, it asks to lead again.
+    fn release(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize) {
+        let engine = self.engine.engine();
+        let state = self.index(election).and_then(|index| engine.election(index));
+        let again = state.is_some_and(|state| state.stands_again());
+        self.command(cx, Action::Release(None).in_election(name(election)));
+        if again {
+            self.command(cx, Action::Stand { once: false }.in_election(name(election)));
+        }
     }
 
     /// The application ends its work in this election, or in all, before it releases the lease.

@@ -4,6 +4,8 @@ use super::*;
 
 const MARGIN: u64 = 8;
 
+type Input = fn(&mut Candidate, &mut Record, Time);
+
 /// A candidate that leads with token 1 until 30.4, at time 2.
 fn leading() -> Harness {
     let mut harness = Harness::with(Options { stop_margin: MARGIN, ..Options::default() }, 7);
@@ -23,7 +25,7 @@ fn at(units: u64) -> Time {
 /// Every cause but the end of the work gives notice, and then the release.
 #[test]
 fn a_leader_that_hands_over_keeps_its_lease_for_the_stop_margin() {
-    let causes: [(fn(&mut Candidate, &mut Record, Time), Option<NodeId>); 4] = [
+    let causes: [(Input, Option<NodeId>); 4] = [
         (|candidate, fx, now| candidate.hand_over(fx, now, None), None),
         (|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))), Some(NodeId(3))),
         (|candidate, fx, now| candidate.on_claim(fx, now, NodeId(4), 99), Some(NodeId(4))),
@@ -78,7 +80,7 @@ fn a_second_command_changes_the_target_and_not_the_end() {
     harness.input(|candidate, fx, now| candidate.set_healthy(fx, now, false));
     harness.wait(3);
     for input in [
-        (|candidate, fx, now| candidate.set_healthy(fx, now, true)) as fn(&mut Candidate, &mut Record, Time),
+        (|candidate, fx, now| candidate.set_healthy(fx, now, true)) as Input,
         |candidate, fx, now| candidate.hand_over(fx, now, None),
         |candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(2))),
         |candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(3))),
