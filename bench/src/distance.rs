@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use suffrage::Keyring;
-use suffrage_testbed::{Folder, Network, Process, Weather};
+use suffrage_testbed::{Folder, LinkConditions, Network, Process};
 
 use crate::cluster::{self, Client};
 use crate::times::millis;
@@ -160,7 +160,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 
 fn measure(flags: Flags) -> Result<Figures, String> {
     let network = Network::new(NODES, 1).map_err(|error| error.to_string())?;
-    network.set_weather_everywhere(Weather { delay: flags.rtt / 2, ..Weather::default() });
+    network.set_conditions_everywhere(LinkConditions { delay: flags.rtt / 2, ..LinkConditions::default() });
     let (mut cold_starts, mut changes) = (Vec::new(), 0);
     let minutes = Duration::from_secs(60) * flags.minutes;
     for number in 1..=flags.cold_starts {

@@ -4,6 +4,8 @@
 mod http;
 mod voters;
 
+use std::time::Duration;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
@@ -19,6 +21,8 @@ take over, 2 the command line is wrong, 3 the node cannot be reached or does not
 
 /// The longest wait for the next leader after a handover.
 const HANDOVER_WAIT: &str = "2s";
+/// The timeout of a handover: a node waits for another that leads until its work has ended.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The subcommands, in the order of the help text.
 pub(crate) const NAMES: [&str; 8] =
@@ -38,11 +42,20 @@ pub(crate) fn commands() -> Vec<Command> {
             "suffrage elections --json",
         ),
         named("watch", "Prints the leader of an election and its changes", "suffrage watch billing"),
-        named("resign", "Makes a node hand over to the next candidate", "suffrage resign billing"),
+        named(
+            "resign",
+            "Makes the leader hand over to the next candidate: a client, a `suffrage run` or another program, which ends \
+             its work first",
+            "suffrage resign billing",
+        ),
     ];
     commands.push(
-        named("transfer", "Makes a node hand over to another node", "suffrage transfer billing --to 2")
-            .arg(to.help("The id of the next leader")),
+        named(
+            "transfer",
+            "Makes the leader hand over to another node, as `resign` does",
+            "suffrage transfer billing --to 2",
+        )
+        .arg(to.help("The id of the next leader")),
     );
     commands.push(voters::command());
     commands
@@ -233,11 +246,13 @@ impl Session<'_, '_> {
 
     fn hand_over(&mut self, name: &str, verb: &str, request: &Value) -> Result<u8, Error> {
         let path = format!("/elections/{}/{verb}", http::encoded(name));
-        let Answer { status, body } = self.node.post(&path, request)?;
+        let Answer { status, body } = self.node.post_within(HANDOVER_TIMEOUT, &path, request)?;
         if status == 409 {
             let error = plain(&body["error"]);
             let text = match body["reason"].as_str() {
-                Some("not_waiting" | "unknown_queue") => format!("{name} is not handed over: {error}"),
+                Some("not_waiting" | "unknown_queue" | "not_released") => {
+                    format!("{name} is not handed over: {error}")
+                }
                 _ => error,
             };
             self.print(&body, &text)?;

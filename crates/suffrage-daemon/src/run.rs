@@ -44,7 +44,9 @@ If the command exits by itself, the lease is released, and this candidate campai
 to 30 seconds, and 1 second again after a command that ran for 10 seconds. With --once, this program ends instead.
 
 The commands of --on-acquire and --on-loss are stopped like the command. The command of --on-loss does not run if this
-program is killed. While the command runs, this candidate does not hand over to a candidate of greater rank.
+program is killed. While the command runs, this candidate does not hand over to a candidate of greater rank. It hands over
+on SIGTERM, and when an operator asks any node (`suffrage resign NAME`, `suffrage transfer NAME --to ID`): the command is
+stopped first.
 
 What remains: if this program and its guard are killed at the same moment (kill -9), or the guard while this program is
 paused, the kernel kills the command, but not its background processes. A process in uninterruptible sleep (state D)

@@ -256,6 +256,7 @@ impl Timings {
             poll: ttl,
             stale_after: ttl * 3,
             failback: None,
+            stop_margin: Span::ZERO,
             bug: None,
         }
     }

@@ -10,10 +10,12 @@
 //!
 //! In every state [`next_due`](Candidate::next_due) names the moment of the next step: a candidate never gives up.
 
+mod hand_over;
 mod round;
 
 use std::sync::Arc;
 
+pub use self::hand_over::{HandOver, NOTICE_SLACK};
 use self::round::{Attempt, Round, RttProbe, TtlLimits, Voters};
 use super::message::{Ask, Boot, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
@@ -68,8 +70,8 @@ pub enum Stage {
 }
 
 /// A candidate. Inputs: [`new`](Candidate::new) once, then the `on_…` methods and the commands of the
-/// application: [`contend`](Candidate::contend), [`release`](Candidate::release),
-/// [`transfer`](Candidate::transfer), [`set_healthy`](Candidate::set_healthy),
+/// application: [`contend`](Candidate::contend), [`hand_over`](Candidate::hand_over),
+/// [`release`](Candidate::release), [`set_healthy`](Candidate::set_healthy),
 /// [`set_attribute`](Candidate::set_attribute).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
@@ -91,6 +93,10 @@ pub struct Candidate {
     /// The request by which the candidate measures the round trip.
     rtt_probe: Option<RttProbe>,
     lease: Option<Lease>,
+    /// The voluntary hand-over that has begun. The lease is not renewed any more, and is released at its end.
+    hand_over: Option<Box<HandOver>>,
+    /// Whether the lease is pinned.
+    pinned: bool,
     /// The last request that a majority accepted: a late `Rejected` to it still counts.
     won: Option<Request>,
     /// The leader that the candidate follows; none if it leads itself.
@@ -98,7 +104,7 @@ pub struct Candidate {
     /// Whether the last enquiry left open if `leader` still leads.
     leader_in_doubt: bool,
     /// How often in a row the candidate was defeated.
-    defeats: u32,
+    defeats: u16,
     /// Whether the candidate has asked a leader of lower rank to hand over, and has not contended since.
     claimed: bool,
     /// The number of claims after which the candidate was not elected, since it last led.
@@ -137,6 +143,8 @@ impl Candidate {
             reply_timeout: timings.round,
             rtt_probe: None,
             lease: None,
+            hand_over: None,
+            pinned: false,
             won: None,
             leader: None,
             leader_in_doubt: false,
@@ -394,15 +402,25 @@ impl Candidate {
 
     /// Steps down if the lease has ended by the candidate's own clock. Called first in every input.
     fn lapse(&mut self, fx: &mut impl Effects, now: Time) {
-        if self.lease.is_some_and(|lease| now >= lease.valid_until) {
+        if self.hand_over.as_ref().is_some_and(|begun| now >= begun.until) {
+            self.end_notice(fx, now);
+        } else if self.lease.is_some_and(|lease| now >= lease.valid_until) {
             self.step_down(fx, now);
             self.next = now;
         }
     }
 
+    /// The candidate is due at the end of its lease at the latest.
+    fn limit_next_due(&mut self) {
+        let until = self.hand_over.as_ref().map(|begun| begun.until);
+        if let Some(end) = self.lease.map(|lease| until.unwrap_or(lease.valid_until).min(lease.valid_until)) {
+            self.next = self.next.min(end);
+        }
+    }
+
     fn step_down(&mut self, fx: &mut impl Effects, now: Time) -> Option<Token> {
         let lease = self.lease.take()?;
-        (self.round, self.won) = (Round::None, None);
+        (self.round, self.won, self.hand_over, self.pinned) = (Round::None, None, None, false);
         self.stood_since = now;
         fx.announce(Announcement::SteppedDown);
         Some(lease.token)
@@ -417,7 +435,7 @@ impl Candidate {
         }
         self.round = Round::None;
         let span = self.timings.gap * (1 << self.defeats.min(5));
-        self.defeats += 1;
+        self.defeats = self.defeats.saturating_add(1);
         if std::mem::take(&mut self.claimed) {
             self.stood_since = now;
             self.failed_claims = self.failed_claims.saturating_add(1);
@@ -447,6 +465,7 @@ impl Candidate {
         let before = std::mem::replace(&mut self.voters, Arc::clone(voters));
         (self.won, self.rtt_probe, self.ttl_limits) = (None, None, TtlLimits::default());
         match (self.lease, round) {
+            (Some(_), _) if self.waits_for_end() => {}
             (Some(lease), _) => self.propose(fx, now, lease.token),
             (None, Round::Proposal { token, .. }) => {
                 self.ask_all(fx, Ask::Release { token, to: None });
@@ -466,9 +485,7 @@ impl Candidate {
             (None, Round::Enquiry { .. }) => self.enquire(fx, now),
             (None, Round::None) => {}
         }
-        if let Some(lease) = self.lease {
-            self.next = self.next.min(lease.valid_until);
-        }
+        self.limit_next_due();
     }
 
     // Commands of the application.
@@ -479,56 +496,6 @@ impl Candidate {
         if self.lease.is_none() && self.healthy && !self.is_contending() && self.granted_at_most().is_none() {
             self.yield_until = now;
             self.prepare(fx, now);
-        }
-    }
-
-    /// Stops leading, and yields to others for the length of a lease.
-    pub fn release(&mut self, fx: &mut impl Effects, now: Time) {
-        self.hand_over(fx, now, None);
-    }
-
-    /// Stops leading in favour of this candidate. If it does not take over, the voters wake the next one.
-    pub fn transfer(&mut self, fx: &mut impl Effects, now: Time, to: NodeId) {
-        if to != self.me {
-            self.hand_over(fx, now, Some(to));
-        }
-    }
-
-    fn hand_over(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
-        self.lapse(fx, now);
-        // The order matters for safety: the candidate steps down before it sends `Release`.
-        let renewal = (self.timings.bug == Some(Bug::ReviveLease)).then(|| self.round.clone());
-        let proposed = match self.round {
-            Round::Proposal { token, .. } => Some(token),
-            _ => None,
-        };
-        let Some(token) = self.step_down(fx, now) else { return };
-        if let Some(renewal) = renewal {
-            self.round = renewal;
-        }
-        self.ask_all(fx, Ask::Release { token, to });
-        // Voters may have granted a greater token instead, with which the candidate has never led.
-        if let Some(token) = proposed.filter(|&proposed| proposed != token) {
-            self.ask_all(fx, Ask::Release { token, to });
-        }
-        self.yield_until = now + self.timings.ttl;
-        self.next = now + self.timings.gap;
-    }
-
-    /// Sets the health of the application. An unhealthy candidate steps down, and does not stand.
-    pub fn set_healthy(&mut self, fx: &mut impl Effects, now: Time, healthy: bool) {
-        if healthy == std::mem::replace(&mut self.healthy, healthy) {
-            return;
-        }
-        (self.stood_since, self.claimed, self.failed_claims) = (now, false, 0);
-        if healthy {
-            self.yield_until = now;
-            self.next = self.next.min(now);
-            return;
-        }
-        self.hand_over(fx, now, None);
-        if self.is_contending() {
-            self.lose(fx, now);
         }
     }
 
@@ -544,7 +511,7 @@ impl Candidate {
     /// The moment of [`next_due`](Candidate::next_due) has come.
     pub fn on_due(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
-        if now < self.next {
+        if self.waits_for_end() || now < self.next {
             return;
         }
         match (self.lease, &self.round) {
@@ -556,10 +523,7 @@ impl Candidate {
             (None, Round::Enquiry { .. }) => self.conclude(fx, now),
             (None, Round::None) => self.enquire(fx, now),
         }
-        // The candidate is due at the end of its lease at the latest.
-        if let Some(lease) = self.lease {
-            self.next = self.next.min(lease.valid_until);
-        }
+        self.limit_next_due();
     }
 
     /// A reply or a wake-up of a voter has arrived.
@@ -568,6 +532,10 @@ impl Candidate {
         self.lapse(fx, now);
         if let Some(request) = reply.request() {
             self.grow_reply_timeout(now, voter, request);
+        }
+        if self.waits_for_end() {
+            // A late renewal must not lengthen the lease again.
+            return;
         }
         match reply {
             Reply::Promised { request } => self.on_promised(fx, now, voter, request),
@@ -593,9 +561,7 @@ impl Candidate {
             // Only observers get these.
             Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
-        if let Some(lease) = self.lease {
-            self.next = self.next.min(lease.valid_until);
-        }
+        self.limit_next_due();
     }
 
     fn on_promised(&mut self, fx: &mut impl Effects, now: Time, voter: usize, answered: Request) {
@@ -764,13 +730,6 @@ impl Candidate {
         if steady && self.stands(now) && self.attribute > grant.attribute {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);
-        }
-    }
-
-    /// A candidate of another node asks this leader to hand over.
-    pub fn on_claim(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, attribute: Attribute) {
-        if attribute > self.attribute {
-            self.transfer(fx, now, from);
         }
     }
 

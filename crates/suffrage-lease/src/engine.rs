@@ -26,6 +26,7 @@ mod config;
 mod effects;
 mod election;
 mod grants;
+mod hand_over;
 mod membership;
 mod timer_queue;
 
@@ -33,7 +34,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use suffrage_core::{Announcement, Attribute, Context, NodeId, Process, Span, Start, Time};
+use suffrage_core::{Attribute, Context, NodeId, Process, Span, Start, Time};
 
 pub use self::command::{Action, Command, ElectionName, VoterChange};
 pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
@@ -123,6 +124,8 @@ pub struct Engine {
     grants: GrantNotes,
     /// The measured round trip to voters, smoothed.
     round_trip: Span,
+    /// Requests of other nodes to hand over, with the targets.
+    requested: Vec<(ElectionIndex, Option<NodeId>)>,
     /// When the timer is set to fire.
     armed: Option<Time>,
 }
@@ -143,6 +146,7 @@ impl Engine {
             loopback: Loopback::new(),
             grants: GrantNotes::default(),
             round_trip: Span::ZERO,
+            requested: Vec::new(),
             armed: None,
         })
     }
@@ -212,7 +216,8 @@ impl Engine {
         config: Option<&CandidateConfig>,
     ) -> Result<(), JoinError> {
         config.unwrap_or(&self.config.candidate).check(&self.config)?;
-        if self.names.contains_key(&election.hash()) {
+        let joined = self.index_of(election.hash()).and_then(|index| self.election(index));
+        if joined.is_some_and(|state| !state.leaving) {
             return Err(JoinError::AlreadyJoined);
         }
         if self.names.len() >= MAX_ELECTIONS {
@@ -242,6 +247,11 @@ impl Engine {
         match action {
             Action::Join(_) | Action::ChangeVoters(_) | Action::StopChange => {}
             Action::Leave => self.leave(cx, index),
+            Action::Move(to) => {
+                if let Some(name) = self.election(index).map(|state| state.name) {
+                    self.ask_to_hand_over(cx, name, to);
+                }
+            }
             Action::Stand { once } => self.change_standing(cx, index, |state| {
                 if !state.standing || !once {
                     (state.standing, state.once) = (true, once);
@@ -249,33 +259,31 @@ impl Engine {
             }),
             Action::Campaign => self.campaign(cx, index),
             Action::Withdraw => self.change_standing(cx, index, |state| state.standing = false),
-            Action::Resign => self.input(cx, index, |state, fx| {
-                state.start_yield(now);
-                state.candidate.release(fx, now);
-            }),
-            Action::Transfer(to) => self.input(cx, index, |state, fx| {
-                if to != fx.cx.me() {
-                    state.start_yield(now);
-                }
-                state.candidate.transfer(fx, now, to);
-            }),
+            Action::Resign => self.hand_over(cx, index, None),
+            Action::Transfer(to) => self.hand_over(cx, index, Some(to)),
+            Action::Release(to) => self.release(cx, index, to),
             Action::Health(healthy) => self.change_standing(cx, index, |state| state.healthy = healthy),
             Action::Rank(attribute) => {
                 self.input(cx, index, |state, _| state.candidate.set_attribute(now, attribute));
             }
             Action::Pin(pinned) => {
-                self.input(cx, index, |state, _| state.pinned = pinned && state.lease(now).is_some());
+                self.input(cx, index, |state, _| state.candidate.set_pinned(pinned));
             }
         }
         self.arm(cx);
     }
 
-    /// Joins an election: as an observer, unless the configuration says that the node stands.
+    /// Joins an election: as an observer, unless the configuration says that the node stands. If the node is about to leave
+    /// the election, it joins when it has left.
     fn join(&mut self, cx: &mut Context<'_, Self>, text: &ElectionName, config: Option<CandidateConfig>) {
         if self.check_join(text, config.as_ref()).is_err() {
             return;
         }
         let (now, name, config) = (cx.now(), text.hash(), config.unwrap_or(self.config.candidate));
+        if let Some(Some(leaving)) = self.index_of(name).map(|index| &mut self.elections[index.index()]) {
+            leaving.rejoin = Some(Box::new(config));
+            return;
+        }
         let index = self.free_indices.pop().unwrap_or_else(|| {
             self.elections.push(None);
             ElectionIndex(self.elections.len() as u32 - 1)
@@ -293,21 +301,6 @@ impl Engine {
         self.names.insert(name, index);
         self.grants.on_joined(name);
         self.schedule(index);
-    }
-
-    /// Leaves an election. If the node leads, it hands over first.
-    fn leave(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
-        self.change_standing(cx, index, |state| state.standing = false);
-        let Some(state) = self.elections.get_mut(index.index()).and_then(Option::take) else { return };
-        if state.leader().is_some() {
-            cx.announce_in(index.index(), Announcement::Undecided);
-        }
-        self.timers.set(index.0, state.armed, None);
-        self.names.remove(&state.name);
-        if voting(&self.voter, self.me).is_some_and(|voter| voter.grant(cx.now(), state.name).is_some()) {
-            self.grants.on_left(cx.now(), state.name, state.name().clone());
-        }
-        self.free_indices.push(index);
     }
 
     /// Contends now, unless the node yields to others. A node that does not stand starts to stand, once.
@@ -333,11 +326,7 @@ impl Engine {
         change: impl FnOnce(&mut ElectionState),
     ) {
         let now = cx.now();
-        let Some(state) = self.election(index) else { return };
-        // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
-        let nobody_waits =
-            voting(&self.voter, self.me).is_some_and(|voter| voter.waiters(state.name).next().is_none());
-        let window = if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) };
+        let Some(window) = self.handover_window(index) else { return };
         self.input(cx, index, |state, fx| {
             let before = state.is_eligible();
             change(state);
@@ -345,22 +334,29 @@ impl Engine {
                 (false, true) => {
                     state.candidate.set_healthy(fx, now, true);
                     // A node that has just handed over must not contend before the others.
-                    if now < state.yield_until {
-                        state.campaign_at = Some(state.yield_until);
+                    if now < state.end_of_yield() {
+                        state.campaign_at = Some(state.end_of_yield());
                     } else {
                         state.candidate.contend(fx, now);
                     }
                 }
                 (true, false) => {
-                    if state.candidate.lease().is_some() {
-                        state.yield_until = state.yield_until.max(now + window);
-                    }
+                    state.start_yield(window);
                     (state.campaign_at, state.woken) = (None, false);
                     state.candidate.set_healthy(fx, now, false);
                 }
                 _ => {}
             }
         });
+    }
+
+    /// How long a node yields after it has withdrawn as a leader.
+    fn handover_window(&self, index: ElectionIndex) -> Option<Span> {
+        let state = self.election(index)?;
+        // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
+        let nobody_waits =
+            voting(&self.voter, self.me).is_some_and(|voter| voter.waiters(state.name).next().is_none());
+        Some(if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) })
     }
 
     /// How long a node yields by default after it has handed over a lease of this length.
@@ -418,6 +414,7 @@ impl Engine {
                     _ => self.measure_round_trip(now, from, index),
                 }
                 self.apply(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
+                self.finish_leaving(cx, index);
             }
             Body::NameQuery => self.on_name_query(cx, from, name),
             Body::NameText(text) => self.on_name_text(now, name, text),
@@ -425,11 +422,13 @@ impl Engine {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
                 self.apply(cx, index, |state, fx| {
-                    if !state.pinned || ignores_pins {
+                    if !state.candidate.is_pinned() || ignores_pins {
                         state.candidate.on_claim(fx, now, from, attribute);
                     }
                 });
+                self.finish_leaving(cx, index);
             }
+            Body::HandOver { token, to } => self.on_hand_over(now, name, token, to),
         }
     }
 
@@ -481,6 +480,7 @@ impl Engine {
     ) {
         self.apply(cx, index, input);
         self.drain_loopback(cx);
+        self.finish_leaving(cx, index);
     }
 
     /// Hands one input to a candidate. After a defeat it may schedule a retry, and after a leadership that was to be
@@ -504,7 +504,7 @@ impl Engine {
             state.retry(now, first, window);
         }
         if fx.stepped_down {
-            state.pinned = false;
+            state.yield_now(now);
             if state.once && state.standing {
                 (state.standing, state.campaign_at, state.woken) = (false, None, false);
                 state.candidate.set_healthy(&mut fx, now, false);
@@ -665,6 +665,7 @@ impl Process for Engine {
             (_, Action::ChangeVoters(change)) => _ = self.start_change(cx, change.into()),
             (_, Action::StopChange) => self.stop_change(cx),
             (Some(election), Action::Join(config)) => self.join(cx, &election, config),
+            (Some(election), Action::Move(to)) => _ = self.ask_to_hand_over(cx, election.hash(), to),
             (Some(election), action) => {
                 if let Some(index) = self.index_of(election.hash()) {
                     self.act(cx, index, action);

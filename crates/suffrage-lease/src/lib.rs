@@ -77,7 +77,9 @@ mod voter;
 mod watchers;
 
 pub use self::budget::{Budget, Deployment, Load, PACKET_BYTES, RENEWAL_BYTES, Traffic, Violation};
-pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MAX_VOTERS, Stage};
+pub use self::candidate::{
+    Candidate, Effects as CandidateEffects, HandOver, Lease, MAX_VOTERS, NOTICE_SLACK, Stage,
+};
 pub use self::engine::{
     Action, CandidateConfig, Command, ELECTION_MEMORY, ElectionIndex, ElectionName, ElectionState, Engine,
     EngineConfig, GRANT_NOTE_MEMORY, GrantChange, GrantedElection, InvalidConfig, JoinError, Mismatch,

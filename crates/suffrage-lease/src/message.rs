@@ -240,6 +240,14 @@ pub enum Body {
     NameText(ElectionName),
     /// A message about the configuration, and about no election. It is boxed because it is large and rare.
     Membership(Box<MembershipMessage>),
+    /// Asks the leader to hand over, on behalf of an operator. A leader with another token ignores it: a late duplicate
+    /// ends no later leadership.
+    HandOver {
+        /// The token of the leader.
+        token: Token,
+        /// The candidate that is to lead next; none for the next in the queue.
+        to: Option<NodeId>,
+    },
 }
 
 /// The boot of a node: a random number that a process draws when it starts. A grant belongs to a node and its boot, so
@@ -281,6 +289,7 @@ suffrage_core::message_kinds!(Message.body {
     Release = Body::Ask(Ask::Release { .. }),
     Vacant = Body::Reply(Reply::Vacant { .. }),
     Claim = Body::Claim { .. },
+    HandOver = Body::HandOver { .. },
     Renew: uncounted = Body::Ask(Ask::Propose { renewal: true, .. }),
     Renewed: uncounted = Body::Reply(Reply::Accepted { renewal: true, .. }),
     Enquire: uncounted = Body::Ask(Ask::Enquire { .. }),

@@ -12,24 +12,23 @@ mod clients;
 mod command_storm;
 mod contract;
 mod message;
+mod node;
 mod server;
+mod work;
 
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, Attribute, BadParameter, CommandStorm, Context, Contract, DRIFT_BOUND, Effects,
-    Electorate, Figure, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Settings, Span, Start, Time,
-    Value,
+    Algorithm, Attribute, BadParameter, CommandStorm, Context, Contract, DRIFT_BOUND, Electorate, Figure,
+    Leases, Member, NodeId, Parameter, Process, Roster, Settings, Span, Start, Time, Value,
 };
 
 use self::clients::ClientMember;
 pub use self::message::{MemberMessage, SessionMessage};
+use self::node::Node;
 use self::server::Server;
 use crate::budget::{Deployment, Violation};
 use crate::candidate::{Lease, MAX_VOTERS};
-use crate::engine::{
-    Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
-};
-use crate::message::Message;
+use crate::engine::{Action, CandidateConfig, Command, ElectionName, Engine, EngineConfig, Timer};
 use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
 use crate::timings::{Bug, Drift, Timings};
 use crate::voter::Saved;
@@ -51,6 +50,8 @@ pub struct Options {
     pub drift: Drift,
     /// The fail-back delay of better candidates; none if they never ask the leader to hand over.
     pub failback: Option<u64>,
+    /// The stop margin of applications.
+    pub stop_margin: u64,
     /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
     /// Whether a torture changes the voters.
@@ -74,6 +75,7 @@ impl Default for Options {
             renew: Some(10),
             drift,
             failback: None,
+            stop_margin: 0,
             clients: 0,
             changes: false,
             known: None,
@@ -118,6 +120,7 @@ impl Options {
             poll: ttl,
             stale_after: ttl * 3,
             failback: self.failback.map(|delays| delay * delays),
+            stop_margin: delay * self.stop_margin,
             bug: self.bug,
         }
     }
@@ -271,6 +274,20 @@ impl Algorithm for QuorumLease {
             show: |options| parameters::show_optional(options.failback),
         },
         Parameter {
+            name: "stop-margin",
+            value: "DELAYS",
+            help: "How long the work of a leader needs to stop, in message delays: a leader that hands over waits for as \
+                   long; applications of nodes only, not clients",
+            set: |options, text| match text.parse() {
+                Ok(delays) => {
+                    options.stop_margin = delays;
+                    Ok(())
+                }
+                Err(_) => Err(format!("`{text}` is not a number of message delays")),
+            },
+            show: |options| options.stop_margin.to_string(),
+        },
+        Parameter {
             name: "changes",
             value: "on|off",
             help: "Whether a torture changes the voters: it adds and removes members, also two at a time",
@@ -307,7 +324,7 @@ impl Algorithm for QuorumLease {
                    validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
                    ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
                    shared-lease, undo-after-reply, skip-pin, ignore-boot, skip-drain, change-while-silent, drop-grants, \
-                   old-version-votes, mix-versions, forget-floor or blind-coordinator",
+                   old-version-votes, mix-versions, forget-floor, blind-coordinator, skip-notice or lengthen-after-notice",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
@@ -339,6 +356,8 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
         &[("voters", "3"), ("ttl", "200"), ("renew", "auto")],
+        &[("voters", "3"), ("ttl", "20"), ("renew", "6"), ("failback", "30"), ("stop-margin", "6")],
+        &[("voters", "5"), ("names", "2"), ("ttl", "40"), ("renew", "auto"), ("stop-margin", "15")],
         &[("voters", "1"), ("clients", "3"), ("ttl", "12"), ("renew", "4")],
         &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
@@ -484,6 +503,13 @@ impl Algorithm for QuorumLease {
             let reason = format!("is too short for clients: after drift it must be above {least} time units");
             return Err(BadParameter { name: "ttl", reason });
         }
+        let config = options.engine_config(Span::UNIT, Vec::new(), true);
+        let candidate = CandidateConfig { ttl: timings.ttl, ..CandidateConfig::default() };
+        let longest = candidate.longest_margin(&config);
+        if timings.stop_margin > longest {
+            let reason = format!("leaves no time to renew the lease: it must be at most {longest}");
+            return Err(BadParameter { name: "stop-margin", reason });
+        }
         match timings.violations(&deployment).first() {
             None => Ok(()),
             Some(Violation::RenewTooOften { .. }) => {
@@ -519,106 +545,9 @@ enum Role {
     Client(Box<ClientMember>),
 }
 
-/// A node, with the numbers of its engine's elections.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Node {
-    engine: SessionEngine,
-    /// The number of the election with each index, counted from 0.
-    numbers: Vec<usize>,
-    /// Whether the node may stand.
-    stands: bool,
-}
-
 /// The name of the election with this number, counted from 0.
 fn name(election: usize) -> ElectionName {
     ElectionName::new(&(election + 1).to_string()).expect("a number has at most 20 digits")
-}
-
-/// Forwards the effects of an engine, with the numbers of elections in place of their indices.
-struct Relay<'e, 'v> {
-    cx: &'e mut Context<'v, QuorumLease>,
-    numbers: &'e [usize],
-}
-
-impl Effects<SessionEngine> for Relay<'_, '_> {
-    fn rng(&mut self) -> &mut Rng {
-        self.cx.rng()
-    }
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.cx.send(to, message.into());
-    }
-    fn multicast(&mut self, message: Message) {
-        self.cx.multicast(message.into());
-    }
-    fn set_timer(&mut self, timer: Timer, after: Span) {
-        self.cx.set_timer(timer, after);
-    }
-    fn cancel_timer(&mut self, timer: Timer) {
-        self.cx.cancel_timer(timer);
-    }
-    fn save(&mut self, saved: Saved) {
-        self.cx.save(saved);
-    }
-    fn begin_save(&mut self, saved: Saved) -> bool {
-        self.cx.begin_save(saved)
-    }
-    fn announce(&mut self, announcement: Announcement) {
-        self.announce_in(0, announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.lead_until_in(0, end);
-    }
-    fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.cx.announce_in(self.numbers[election], announcement);
-    }
-    fn lead_until_in(&mut self, election: usize, end: Time) {
-        self.cx.lead_until_in(self.numbers[election], end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.cx.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.cx.restore(peer);
-    }
-}
-
-impl Node {
-    /// Hands one input to the engine.
-    fn input(
-        &mut self,
-        cx: &mut Context<'_, QuorumLease>,
-        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
-    ) {
-        let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
-        let mut relay = Relay { cx, numbers: &self.numbers };
-        input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
-        self.engine.take_membership_changes();
-    }
-
-    fn command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
-        self.input(cx, |engine, cx| engine.on_command(cx, command));
-    }
-
-    /// Joins an election, unless the node has joined it already.
-    fn join(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize, config: CandidateConfig) {
-        let config = CandidateConfig { standing: config.standing && self.stands, ..config };
-        self.command(cx, Action::Join(Some(config)).in_election(name(election)));
-        if let Some(index) = self.index(election) {
-            if self.numbers.len() <= index.index() {
-                self.numbers.resize(index.index() + 1, election);
-            }
-            self.numbers[index.index()] = election;
-        }
-    }
-
-    fn index(&self, election: usize) -> Option<ElectionIndex> {
-        self.engine.engine().index_of(name(election).hash())
-    }
-
-    /// The lease that the node holds in an election, even if it has expired by the node's clock.
-    fn lease_at(&self, election: usize) -> Option<Lease> {
-        self.engine.engine().lease(Time::ZERO, self.index(election)?)
-    }
 }
 
 impl QuorumLease {
@@ -657,6 +586,7 @@ impl QuorumLease {
             attribute: cx.view().my_rank().attribute,
             failback: timings.failback,
             standing: true,
+            stop_margin: timings.stop_margin,
         }
     }
 
@@ -707,7 +637,7 @@ impl Process for QuorumLease {
         let engine = SessionEngine::new(me, config, self.options.session_config(delay));
         let engine = engine.expect("the options were checked");
         self.role = match self.options.clients {
-            0 => Role::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
+            0 => Role::Node(Box::new(Node::new(engine, self.options.names, stands))),
             _ => Role::Server(Box::new(Server::new(engine, self.options.names, ttl))),
         };
         self.input(cx, |engine, cx| engine.on_start(cx, start));
@@ -734,7 +664,7 @@ impl Process for QuorumLease {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match &mut self.role {
             Role::Unstarted => {}
-            Role::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
+            Role::Node(node) => node.on_timer(cx, timer),
             Role::Server(server) => server.on_timer(cx),
             Role::Client(client) => client.on_timer(cx),
         }
@@ -765,6 +695,12 @@ impl Process for QuorumLease {
                 (0..self.options.names).filter(named).for_each(|election| self.join(cx, election, config));
             }
             Action::Stand { .. } | Action::Campaign if !stands => {}
+            Action::Release(_) => {
+                if let Role::Node(node) = &mut self.role {
+                    node.end_work(command.election.as_ref());
+                }
+                self.input(cx, |engine, cx| engine.on_command(cx, command));
+            }
             _ => self.input(cx, |engine, cx| engine.on_command(cx, command)),
         }
     }

@@ -29,6 +29,8 @@ pub struct Timings {
     /// The fail-back delay: how long a candidate must have stood before it asks a leader of lower rank to hand over;
     /// none if it never asks.
     pub failback: Option<Span>,
+    /// The time that the work of a leader needs to stop. A leader that hands over waits for as long.
+    pub stop_margin: Span,
     /// A deliberate bug.
     pub bug: Option<Bug>,
 }
@@ -151,11 +153,15 @@ pub enum Bug {
     BlindCoordinator,
     /// A voter replies before its disk has the state that the reply depends on.
     ReplyBeforeSave,
+    /// A leader that hands over releases at once, although its application needs the stop margin.
+    SkipNotice,
+    /// Late replies to a renewal lengthen the lease of a leader that hands over.
+    LengthenAfterNotice,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 23] = [
+    pub const ALL: [(&'static str, Bug); 25] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -179,6 +185,8 @@ impl Bug {
         ("forget-floor", Bug::ForgetFloor),
         ("blind-coordinator", Bug::BlindCoordinator),
         ("reply-before-save", Bug::ReplyBeforeSave),
+        ("skip-notice", Bug::SkipNotice),
+        ("lengthen-after-notice", Bug::LengthenAfterNotice),
     ];
 }
 

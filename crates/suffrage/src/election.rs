@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::Span;
-use suffrage_lease::{CandidateConfig, InvalidConfig, JoinError, Token};
+use suffrage_lease::{CandidateConfig, JoinError, Token};
 use suffrage_node::lease::{Belief, Leader, Participation, Status};
 use tokio::sync::{Mutex, watch};
 
@@ -53,7 +53,8 @@ impl ElectionBuilder {
     }
 
     /// Sets how long before the end of a lease [`Leadership::lost`] returns: the time that the program needs to stop its
-    /// work. Default: a sixth of the ttl.
+    /// work. A node that is to hand over waits for as long, unless the [`Leadership`] is dropped before. Default: a sixth
+    /// of the ttl.
     pub fn stop_margin(mut self, margin: Duration) -> ElectionBuilder {
         self.margin = Some(margin);
         self
@@ -63,13 +64,10 @@ impl ElectionBuilder {
     pub async fn join(self) -> Result<Election, Error> {
         let node = &self.node;
         let engine = node.lease.settings().engine();
-        self.config.check(&engine).map_err(|invalid| Error::invalid(&invalid))?;
         let margin = self.margin.map_or(Span::from_nanos(self.config.ttl.as_nanos() / 6), span);
-        let longest = self.config.longest_margin(&engine);
-        if margin > longest {
-            return Err(Error::invalid(&InvalidConfig::MarginTooLong { margin, longest }));
-        }
-        let joined = node.lease.join(&self.name, self.config).await;
+        let config = CandidateConfig { stop_margin: margin, ..self.config };
+        config.check(&engine).map_err(|invalid| Error::invalid(&invalid))?;
+        let joined = node.lease.join(&self.name, config).await;
         let participation = joined.map_err(|error| match error {
             suffrage_node::Error::Join(JoinError::AlreadyJoined) => Error::AlreadyJoined(self.name.clone()),
             other => Error::from_node(other),
@@ -186,7 +184,9 @@ impl Election {
         status.map_err(Error::from_node)?.ok_or(Error::Stopped)
     }
 
-    /// Reports the health of the program. While it is unhealthy, the node does not lead or campaign in this election.
+    /// Reports the health of the program. While it is unhealthy, the node does not campaign in this election. If it leads,
+    /// it hands over: [`Leadership::lost`] returns, and the work has the [stop margin](ElectionBuilder::stop_margin) to
+    /// end. The hand-over goes on if the program is healthy again meanwhile.
     pub fn set_healthy(&self, healthy: bool) {
         self.participation.set_healthy(healthy);
     }

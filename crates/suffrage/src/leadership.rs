@@ -24,12 +24,12 @@ impl LeaseSlot {
         let mut slot = self.lock();
         if let Some(ended) = slot.take_if(|held| now >= held.valid_until()) {
             ended.end();
-            participation.withdraw();
+            participation.release(None);
         }
         slot.as_ref().map(|held| held.valid_until())
     }
 
-    /// Ends this lease and hands over, to a given node or to the next candidate. If the lease has left the slot before,
+    /// Ends this lease and releases it at once, to a given node or to the next candidate: the work has ended. If the lease has left the slot before,
     /// another leadership of this program may hold the next lease, and the node gets no command. The lock orders the
     /// commands of this leadership before those of the next one.
     fn end(&self, lease: &Arc<HeldLease>, participation: &Participation, to: Option<NodeId>) {
@@ -37,10 +37,7 @@ impl LeaseSlot {
         // The lease turns invalid here before the node tells any peer.
         lease.end();
         if slot.take_if(|held| Arc::ptr_eq(held, lease)).is_some() {
-            if let Some(to) = to {
-                participation.transfer(to);
-            }
-            participation.withdraw();
+            participation.release(to);
         }
     }
 }
@@ -79,13 +76,19 @@ impl Campaign {
 impl Drop for Campaign {
     fn drop(&mut self) {
         if !self.won {
-            self.participation.withdraw();
+            // A lease that the node has got meanwhile has no work.
+            self.participation.release(None);
         }
     }
 }
 
-/// A leadership of this program. It ends with the lease. Dropping it releases the lease at once, and another node may
-/// lead a moment later: stop the work before, also work that this program has spawned (tasks, threads, processes). A
+/// A leadership of this program. It ends with the lease. A node that is to hand over (fail-back,
+/// [`Node::resign`](crate::Node::resign), [`Node::transfer`](crate::Node::transfer),
+/// [`Election::set_healthy`](crate::Election::set_healthy), [`Node::stop`](crate::Node::stop), or a request of an
+/// operator at another node) first shortens the lease to the [stop margin](crate::ElectionBuilder::stop_margin):
+/// [`lost`](Leadership::lost) returns, and the leadership is valid until the margin is over or this value is dropped.
+///
+/// Dropping a leadership releases the lease at once, and another node may lead a moment later: stop the work before, also work that this program has spawned (tasks, threads, processes). A
 /// future that owns a leadership and is dropped, for example by `tokio::select!` or `JoinHandle::abort`, drops its locals
 /// in the reverse order of their declaration: declare the leadership before the work. A
 /// [`Supervisor`](crate::Supervisor) does this for a command.
@@ -122,19 +125,26 @@ impl Leadership {
         self.now() < self.held.valid_until()
     }
 
+    /// Whether the node hands over: it does not renew the lease any more, so that the program can stop its work and drop
+    /// this value. If not, [`lost`](Leadership::lost) has returned because the lease was not renewed in time.
+    pub fn hands_over(&self) -> bool {
+        self.held.hands_over()
+    }
+
     /// Waits until the leadership has ended, or will end within the
-    /// [stop margin](crate::ElectionBuilder::stop_margin) unless the lease is renewed. The program must stop its work
-    /// then.
+    /// [stop margin](crate::ElectionBuilder::stop_margin): the lease was not renewed in time, or the node
+    /// [hands over](Leadership::hands_over). The program must stop its work then, and drop the leadership.
     pub async fn lost(&self) {
         let mut belief = self.belief.clone();
         let mine = |belief: &Belief| belief.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &self.held));
         loop {
             let until = self.held.valid_until();
             let stop = Time::from_nanos(until.as_nanos().saturating_sub(self.margin.as_nanos()));
-            if self.now() >= stop {
+            if self.now() >= stop || self.held.hands_over() {
                 return;
             }
             tokio::select! {
+                () = self.held.hand_over_notice() => return,
                 () = self.participation.node().clock().sleep_until(stop) => {}
                 // The belief is about another lease, or the node has stopped.
                 _ = belief.wait_for(|belief| !mine(belief)) => return,

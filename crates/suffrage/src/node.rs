@@ -161,14 +161,17 @@ impl Node {
         self.lease.history(name).await.map_err(Error::from_node)
     }
 
-    /// Releases the lease of an election, and yields to other candidates for the length of a lease. A
-    /// [`Leadership`](crate::Leadership) of this node ends. False if this node takes no part in the election.
+    /// Hands an election over, and yields to other candidates for the length of a lease. [`Leadership::lost`] returns at
+    /// once, and the lease is released when the [`Leadership`](crate::Leadership) is dropped or its
+    /// [stop margin](crate::ElectionBuilder::stop_margin) is over. A [`Supervisor`](crate::Supervisor) stops its command
+    /// first. False if this node takes no part in the election.
     pub async fn resign(&self, name: &str) -> Result<bool, Error> {
         self.lease.resign(name).await.map_err(Error::from_node)
     }
 
-    /// Hands an election over to another node. If that node does not take the lease, the next candidate gets it. False
-    /// if this node takes no part in the election. [`Error::CannotTransfer`] if no candidate waits there: nothing changes.
+    /// Hands an election over to another node, as [`resign`](Node::resign) does. If that node does not take the lease, the
+    /// next candidate gets it. A later transfer replaces the target, and not the end. False if this node takes no part in
+    /// the election. [`Error::CannotTransfer`] if no candidate waits there: nothing changes.
     pub async fn transfer(&self, name: &str, to: impl Into<NodeId>) -> Result<bool, Error> {
         self.lease.transfer(name, to.into()).await.map_err(Error::from_node)
     }
@@ -183,11 +186,12 @@ impl Node {
         self.lease.state()
     }
 
-    /// Releases all leases of the node and stops it. Commands of a [`Supervisor`](crate::Supervisor) are stopped first,
-    /// also if the future of its `run` was dropped: the node waits until they have ended. Every other [`Leadership`] ends
-    /// at once: the program must stop its work before.
+    /// Hands over all leases of the node and stops it. Commands of a [`Supervisor`](crate::Supervisor) are stopped first,
+    /// also if the future of its `run` was dropped: the node waits until they have ended. For every other
+    /// [`Leadership`], [`lost`](crate::Leadership::lost) returns, and the node waits until it is dropped or its
+    /// [stop margin](crate::ElectionBuilder::stop_margin) is over.
     ///
-    /// Dropping the future does not undo the stop: the commands are stopped, but the node may go on.
+    /// Dropping the future does not undo the stop.
     pub async fn stop(&self) {
         self.commands.stop().await;
         self.lease.stop().await;

@@ -37,8 +37,8 @@ const BACKOFF_RESET: Duration = Duration::from_secs(10);
 ///
 /// When the lease cannot be renewed, the supervisor stops the command so early that the stop signal, the grace and the
 /// kill fit into the rest of the lease. The command and all its descendants have ended when another node can lead. A
-/// lease is handed over only after the command has ended. The program must not call `resign` or `transfer` on the node
-/// meanwhile: they hand over at once, and the command runs on for up to the grace and the kill.
+/// lease is handed over only after the command has ended: also by [`Node::resign`], [`Node::transfer`] and a request of an
+/// operator at another node, which stop the command first.
 ///
 /// A guard process stops the command also if this process is killed or paused. The guard is this executable, started
 /// again: the program must call [`Supervisor::guard_main`] first in its `main`. If the guard is killed, the kernel kills
@@ -91,6 +91,8 @@ pub enum SupervisorEvent {
     Leading(u64),
     /// The lease cannot be renewed: the supervisor stops the command.
     LeaseExpiring,
+    /// The node is to hand over: the supervisor stops the command.
+    HandingOver,
     /// The command and all its descendants have ended.
     CommandEnded(CommandExit),
     /// The command exited by itself: the supervisor waits this long before it campaigns again.
@@ -104,6 +106,7 @@ impl fmt::Display for SupervisorEvent {
             SupervisorEvent::StillWaiting(why) => write!(f, "still waits to lead: {why}"),
             SupervisorEvent::Leading(token) => write!(f, "leads with token {token}"),
             SupervisorEvent::LeaseExpiring => f.write_str("cannot renew the lease, and stops the command"),
+            SupervisorEvent::HandingOver => f.write_str("hands over, and stops the command"),
             SupervisorEvent::CommandEnded(CommandExit::Exited(code)) => {
                 write!(f, "the command exited with code {code}")
             }
@@ -119,7 +122,7 @@ impl fmt::Display for SupervisorEvent {
 enum StopReason {
     /// The command exited by itself.
     Exited,
-    /// The lease is about to end.
+    /// The lease is about to end, or is to be handed over.
     LeaseLost,
     /// A signal that also ends this program.
     Signal,
@@ -244,8 +247,11 @@ impl Supervisor {
                 never = self.explain(&election, on_event) => match never? {},
                 signal = ending(&mut signals) => return Ok(CommandExit::Killed(signal).code()),
             };
-            // Without the pin, the node would hand over to a candidate of greater rank while the command runs.
-            if election.pin().await? != Some(leadership.token()) || !leadership.is_valid() {
+            // Without the pin, the node would stop the command for a candidate of greater rank. And after a pause of this
+            // process, it would release the lease before the guard has stopped the command: the guard has the deadlines
+            // of the lease as it was granted.
+            let pinned = election.pin().await? == Some(leadership.token());
+            if !pinned || !leadership.is_valid() || leadership.hands_over() {
                 continue;
             }
             on_event(SupervisorEvent::Leading(leadership.token().number()));

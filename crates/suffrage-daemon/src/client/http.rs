@@ -160,7 +160,11 @@ impl Node {
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Answer, Error> {
-        let mut request = self.agent(Some(TIMEOUT)).post(format!("{}{path}", self.address));
+        self.post_within(TIMEOUT, path, body)
+    }
+
+    pub(crate) fn post_within(&self, timeout: Duration, path: &str, body: &Value) -> Result<Answer, Error> {
+        let mut request = self.agent(Some(timeout)).post(format!("{}{path}", self.address));
         if let Some(bearer) = &self.bearer {
             request = request.header("Authorization", bearer);
         }

@@ -1,5 +1,7 @@
 //! Edge cases of a candidate: node 9, with voters 1 to 5.
 
+mod hand_over;
+
 use super::*;
 use crate::Options;
 use suffrage_core::Announcement::{Elected, SteppedDown, Undecided};
@@ -291,7 +293,7 @@ fn a_leader_whose_lease_is_over_steps_down_at_any_input() {
     let inputs: [fn(&mut Harness) -> Vec<Effect>; 5] = [
         |harness| harness.receive(1, Reply::Vacant { promised: 1 }),
         |harness| harness.due(),
-        |harness| harness.input(|candidate, fx, now| candidate.release(fx, now)),
+        |harness| harness.input(|candidate, fx, now| candidate.hand_over(fx, now, None)),
         |harness| harness.input(|candidate, fx, now| candidate.on_claim(fx, now, NodeId(7), 99)),
         |harness| harness.replies([1], accepted),
     ];
@@ -387,7 +389,7 @@ fn a_defeated_candidate_releases_the_grants_of_a_minority() {
 #[test]
 fn a_release_is_sent_after_the_leader_has_stepped_down() {
     let mut harness = Harness::leading();
-    let done = harness.input(|candidate, fx, now| candidate.release(fx, now));
+    let done = harness.input(|candidate, fx, now| candidate.hand_over(fx, now, None));
     assert_eq!((done.first(), released(&done)), (Some(&Effect::Announced(SteppedDown)), Some((1, None))));
     assert_eq!(harness.receive(1, Reply::Vacant { promised: 1 }), [], "it stands back");
     let done = harness.due();
@@ -407,7 +409,7 @@ fn a_greater_token_that_was_being_proposed_is_released_too() {
     harness.due();
     harness.replies(1..=3, rejected);
     assert_eq!(asked(&harness.replies(1..=3, |request| Reply::Promised { request })), (vec![], vec![41]));
-    let done = harness.input(|candidate, fx, now| candidate.release(fx, now));
+    let done = harness.input(|candidate, fx, now| candidate.hand_over(fx, now, None));
     let tokens = done.iter().filter_map(|act| match act {
         Effect::Asked(5, Ask::Release { token, .. }) => Some(token.number()),
         _ => None,
@@ -439,10 +441,10 @@ fn a_clock_that_was_set_back_does_not_make_a_leader_release_its_grants() {
 #[test]
 fn a_transfer_names_the_successor_and_not_itself() {
     let mut harness = Harness::leading();
-    assert_eq!(harness.input(|candidate, fx, now| candidate.transfer(fx, now, ME)), []);
-    let done = harness.input(|candidate, fx, now| candidate.transfer(fx, now, NodeId(7)));
+    assert_eq!(harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(ME))), []);
+    let done = harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(7))));
     assert_eq!(released(&done), Some((1, Some(NodeId(7)))));
-    assert_eq!(harness.input(|candidate, fx, now| candidate.transfer(fx, now, NodeId(7))), []);
+    assert_eq!(harness.input(|candidate, fx, now| candidate.hand_over(fx, now, Some(NodeId(7)))), []);
 }
 
 /// "An unhealthy leader steps down, an unhealthy candidate does not run."
@@ -604,7 +606,7 @@ fn a_candidate_is_always_due_within_a_bound() {
             let voter = 1 + rng.below(5);
             match rng.below(12) {
                 0 => drop(harness.input(|candidate, fx, now| candidate.contend(fx, now))),
-                1 => drop(harness.input(|candidate, fx, now| candidate.release(fx, now))),
+                1 => drop(harness.input(|candidate, fx, now| candidate.hand_over(fx, now, None))),
                 2 => drop(harness.input(|candidate, fx, now| candidate.set_healthy(fx, now, voter < 3))),
                 3 | 4 => drop(harness.due()),
                 _ => drop(harness.replies([voter], reply)),

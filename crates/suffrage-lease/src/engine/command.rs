@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   join                            join with the engine's default configuration
-//!   join ttl 20 rank 3 failback 50 standing
+//!   join ttl 20 rank 3 failback 50 margin 5 standing
 //!   leave, stand, stand once, campaign, withdraw, resign
-//!   transfer 3, health off, rank 7, pin, unpin
+//!   transfer 3, release, release 3, move, move 3, health off, rank 7, pin, unpin
 //!   voters adopt, voters adopt without 3, voters add 4, voters remove 3, voters stop
 //! ```
 //!
@@ -80,7 +80,7 @@ pub struct Command {
 pub enum Action {
     /// Join; without a configuration, with that of [`EngineConfig::candidate`](super::EngineConfig::candidate).
     Join(Option<CandidateConfig>),
-    /// Leave. If the node leads, it hands over first.
+    /// Leave. If the node leads, it hands over first, and leaves when it has.
     Leave,
     /// Ask to lead, and contend at once, unless the node stands already or yields to others.
     Stand {
@@ -95,12 +95,20 @@ pub enum Action {
     Resign,
     /// Hand over to this node. If it does not take over, the voters wake the next candidate.
     Transfer(NodeId),
+    /// Release the lease at once, because the application's work has ended, and stop to stand: in favour of this node,
+    /// or of the target of the hand-over that has begun. All other actions by which a node hands over give the
+    /// application its [stop margin](CandidateConfig::stop_margin) first.
+    Release(Option<NodeId>),
+    /// Ask the leader, whichever node it is, to hand over: to this node, or to the next candidate. The node's voter knows
+    /// the leader.
+    Move(Option<NodeId>),
     /// Set the health of the application. A node with an unhealthy application hands over, and does not stand.
     Health(bool),
     /// Set the rank of the node.
     Rank(Attribute),
     /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
-    /// released or unpinned. A node without a lease ignores the command.
+    /// released or unpinned. If the node is told to hand over and the work does not end within the stop margin, a pinned
+    /// lease is not released, but expires. A node without a lease ignores the command.
     Pin(bool),
     /// Change the voters of the cluster. The node coordinates the change; the election is ignored.
     ChangeVoters(VoterChange),
@@ -182,6 +190,9 @@ impl fmt::Display for Action {
                 if let Some(failback) = config.failback {
                     write!(f, " failback {failback}")?;
                 }
+                if !config.stop_margin.is_zero() {
+                    write!(f, " margin {}", config.stop_margin)?;
+                }
                 f.write_str(if config.standing { " standing" } else { "" })
             }
             Action::Leave => f.write_str("leave"),
@@ -191,6 +202,10 @@ impl fmt::Display for Action {
             Action::Withdraw => f.write_str("withdraw"),
             Action::Resign => f.write_str("resign"),
             Action::Transfer(to) => write!(f, "transfer {to}"),
+            Action::Release(None) => f.write_str("release"),
+            Action::Release(Some(to)) => write!(f, "release {to}"),
+            Action::Move(None) => f.write_str("move"),
+            Action::Move(Some(to)) => write!(f, "move {to}"),
             Action::Health(healthy) => write!(f, "health {}", if *healthy { "on" } else { "off" }),
             Action::Rank(attribute) => write!(f, "rank {attribute}"),
             Action::Pin(true) => f.write_str("pin"),
@@ -215,8 +230,9 @@ impl FromStr for Command {
         let error = || {
             format!(
                 "`{text}` is not a command: use join, leave, stand, stand once, campaign, withdraw, resign, transfer \
-                 ID, health on|off, rank NUMBER, pin, unpin, voters adopt, voters adopt without ID, \
-                 voters add ID, voters remove ID or voters stop, and append ` in NAME` for one election"
+                 ID, release [ID], move [ID], health on|off, rank NUMBER, pin, unpin, voters adopt, \
+                 voters adopt without ID, voters add ID, voters remove ID or voters stop, and append ` in NAME` for \
+                 one election"
             )
         };
         let action = parse_action(action).ok_or_else(error)?;
@@ -239,6 +255,8 @@ fn parse_action(text: &str) -> Option<Action> {
         "withdraw" => Action::Withdraw,
         "resign" => Action::Resign,
         "transfer" => Action::Transfer(NodeId(words.next()?.parse().ok()?)),
+        "release" => Action::Release(parse_optional_id(&mut words)?),
+        "move" => Action::Move(parse_optional_id(&mut words)?),
         "health" => match words.next()? {
             "on" => Action::Health(true),
             "off" => Action::Health(false),
@@ -268,6 +286,14 @@ fn parse_action(text: &str) -> Option<Action> {
     words.next().is_none().then_some(action)
 }
 
+/// The id at the end of a command, if there is one.
+fn parse_optional_id(words: &mut SplitWhitespace<'_>) -> Option<Option<NodeId>> {
+    match words.next() {
+        Some(word) => Some(Some(NodeId(word.parse().ok()?))),
+        None => Some(None),
+    }
+}
+
 /// The configuration of a `join`: none if the command has no options.
 fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfig>> {
     let mut config = None;
@@ -278,6 +304,7 @@ fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfi
             "ttl" => config.ttl = span()?,
             "rank" => config.attribute = words.next()?.parse().ok()?,
             "failback" => config.failback = Some(span()?),
+            "margin" => config.stop_margin = span()?,
             "standing" => config.standing = true,
             _ => return None,
         }
@@ -319,13 +346,14 @@ mod tests {
     }
 
     fn any_action(rng: &mut Rng) -> Action {
-        match rng.below(17) {
+        match rng.below(19) {
             0 => Action::Join(None),
             1 => Action::Join(Some(CandidateConfig {
                 ttl: Span::from_nanos(rng.below(24 * 3_600_000_000_000)),
                 attribute: rng.bits() as Attribute,
                 failback: rng.chance(0.5).then(|| Span::from_nanos(rng.below(24 * 3_600_000_000_000))),
                 standing: rng.chance(0.5),
+                stop_margin: Span::from_nanos(rng.below(2) * rng.below(3_600_000_000_000)),
             })),
             2 => Action::Leave,
             3 => Action::Stand { once: rng.chance(0.5) },
@@ -341,6 +369,8 @@ mod tests {
             13 => Action::ChangeVoters(VoterChange::Add(NodeId(rng.bits()))),
             14 => Action::ChangeVoters(VoterChange::Remove(NodeId(rng.bits()))),
             15 => Action::ChangeVoters(VoterChange::AdoptWithout(NodeId(rng.bits()))),
+            16 => Action::Release(rng.chance(0.5).then(|| NodeId(rng.bits()))),
+            17 => Action::Move(rng.chance(0.5).then(|| NodeId(rng.bits()))),
             _ => Action::StopChange,
         }
     }
@@ -374,6 +404,9 @@ mod tests {
             "resign 3",
             "transfer",
             "transfer x",
+            "release x",
+            "move 1 2",
+            "join margin",
             "health",
             "health maybe",
             "join ttl",

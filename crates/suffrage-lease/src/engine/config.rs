@@ -135,22 +135,36 @@ pub struct CandidateConfig {
     /// Whether the node stands at once: it queues at the voters, and campaigns when they wake it. If not, it observes
     /// until a command makes it stand.
     pub standing: bool,
+    /// The stop margin: the time that the application's work needs to stop. A leader that hands over, for whatever
+    /// reason, keeps its lease for as long, unless the work has ended before ([`Action::Release`](super::Action)). Zero
+    /// if nothing works while the node leads: it hands over at once.
+    pub stop_margin: Span,
 }
 
 impl Default for CandidateConfig {
     fn default() -> CandidateConfig {
-        CandidateConfig { ttl: Span::from_millis(3_000), attribute: 0, failback: None, standing: false }
+        CandidateConfig {
+            ttl: Span::from_millis(3_000),
+            attribute: 0,
+            failback: None,
+            standing: false,
+            stop_margin: Span::ZERO,
+        }
     }
 }
 
 impl CandidateConfig {
-    /// Refuses a ttl outside of the limits.
+    /// Refuses a ttl outside of the limits, and a stop margin that is too long for the ttl.
     pub fn check(&self, config: &EngineConfig) -> Result<(), InvalidConfig> {
         if config.exact.is_none() && self.ttl < SHORTEST_TTL {
             return Err(InvalidConfig::TtlTooShort(self.ttl));
         }
         if self.ttl > config.longest_ttl {
             return Err(InvalidConfig::TtlTooLong { ttl: self.ttl, longest: config.longest_ttl });
+        }
+        let (margin, longest) = (self.stop_margin, self.longest_margin(config));
+        if margin > longest {
+            return Err(InvalidConfig::MarginTooLong { margin, longest });
         }
         Ok(())
     }
@@ -196,9 +210,10 @@ impl CandidateConfig {
             poll: self.ttl.min(LONGEST_POLL),
             stale_after: LONGEST_POLL * 3,
             failback: None,
+            stop_margin: Span::ZERO,
             bug: None,
         });
-        Timings { failback: self.failback, bug: config.bug, ..timings }
+        Timings { failback: self.failback, stop_margin: self.stop_margin, bug: config.bug, ..timings }
     }
 }
 

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::command::ElectionName;
 use super::config::{CandidateConfig, EngineConfig, LONGEST_POLL};
 use super::timer_queue::ENTRY_MEMORY;
-use crate::candidate::{Candidate, Lease, Stage};
+use crate::candidate::{Candidate, HandOver, Lease, Stage};
 use crate::message::{Grant, Name, Reply};
 use crate::voter::Voter;
 
@@ -43,8 +43,6 @@ pub struct ElectionState {
     pub(super) once: bool,
     /// Whether the application is healthy.
     pub(super) healthy: bool,
-    /// Whether claims of better candidates are refused, as long as the node leads.
-    pub(super) pinned: bool,
     pub(super) ttl: Span,
     /// Renewals are aligned to multiples of this.
     tick: Span,
@@ -58,6 +56,12 @@ pub struct ElectionState {
     outranked: bool,
     /// Until when the node yields to others, after it has handed over.
     pub(super) yield_until: Time,
+    /// How long the node yields to others when it has handed over. Zero if it was not told to hand over.
+    yield_for: Span,
+    /// Whether the node leaves the election when it has handed over.
+    pub(super) leaving: bool,
+    /// The configuration with which the node joins again when it has left.
+    pub(super) rejoin: Option<Box<CandidateConfig>>,
     /// When the node's voter last heard that a leader released the election.
     pub(super) released_at: Option<Time>,
     /// The moment of the entry in the timer queue.
@@ -84,7 +88,6 @@ impl ElectionState {
             standing: config.standing,
             once: false,
             healthy: true,
-            pinned: false,
             ttl: config.ttl,
             tick: tick(config.slack(engine)),
             campaign_at: None,
@@ -92,6 +95,9 @@ impl ElectionState {
             retries: 0,
             outranked: false,
             yield_until: now,
+            yield_for: Span::ZERO,
+            leaving: false,
+            rejoin: None,
             released_at: None,
             armed: None,
         }
@@ -124,6 +130,11 @@ impl ElectionState {
         self.candidate.attribute()
     }
 
+    /// The hand-over that has begun: the node does not renew its lease any more.
+    pub fn hand_over(&self) -> Option<HandOver> {
+        self.candidate.pending_hand_over()
+    }
+
     /// The longest lease that a voter grants, if the candidate has asked for a longer one.
     pub fn granted_at_most(&self) -> Option<Span> {
         self.candidate.granted_at_most()
@@ -139,6 +150,11 @@ impl ElectionState {
         self.standing
     }
 
+    /// Whether the application asks to lead, and again after a leadership.
+    pub fn stands_again(&self) -> bool {
+        self.standing && !self.once && !self.leaving
+    }
+
     /// Whether the application is healthy.
     pub fn is_healthy(&self) -> bool {
         self.healthy
@@ -146,7 +162,12 @@ impl ElectionState {
 
     /// Whether claims of better candidates are refused.
     pub fn is_pinned(&self) -> bool {
-        self.pinned
+        self.candidate.is_pinned()
+    }
+
+    /// Whether the node leaves the election when it has handed over.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
     }
 
     /// Until when the node yields to others, after it has handed over.
@@ -163,14 +184,25 @@ impl ElectionState {
 
     /// Whether the candidate may be elected.
     pub(super) fn is_eligible(&self) -> bool {
-        self.standing && self.healthy
+        self.standing && self.healthy && !self.leaving
     }
 
-    /// Makes a node that leads yield to others for the length of a lease. Called when the node is told to hand over.
-    pub(super) fn start_yield(&mut self, now: Time) {
+    /// A node that leads is told to hand over: it yields to others for at least this long when it has.
+    pub(super) fn start_yield(&mut self, span: Span) {
         if self.candidate.lease().is_some() {
-            self.yield_until = now + self.ttl;
+            self.yield_for = self.yield_for.max(span);
         }
+    }
+
+    /// The node has handed over, or has lost its lease: it yields from now on if it was told to hand over.
+    pub(super) fn yield_now(&mut self, now: Time) {
+        self.yield_until = self.yield_until.max(now + std::mem::take(&mut self.yield_for));
+    }
+
+    /// Until when the node yields to others: after the hand-over that has begun, if there is one.
+    pub(super) fn end_of_yield(&self) -> Time {
+        let after = self.hand_over().map(|begun| begun.until + self.yield_for);
+        after.map_or(self.yield_until, |after| after.max(self.yield_until))
     }
 
     /// A tenth of a lease.

@@ -463,6 +463,7 @@ impl Engine {
         let indices: Vec<ElectionIndex> = self.names.values().copied().collect();
         for index in indices {
             self.apply(cx, index, |state, fx| state.candidate.reconfigure(fx, now, &voters));
+            self.finish_leaving(cx, index);
         }
         if let Some(coordinator) = &mut self.membership.coordinator {
             let mut fx = NodeEffects::of_node(cx, &mut self.loopback, header);

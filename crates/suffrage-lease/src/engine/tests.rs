@@ -1,10 +1,11 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
+mod hand_over;
 mod membership;
 mod storm;
 mod visibility;
 
-use suffrage_core::{Effects, Rng, Roster};
+use suffrage_core::{Announcement, Effects, Rng, Roster};
 
 use super::*;
 use crate::membership::{ClusterId, DiskId, Stamp};

@@ -329,6 +329,8 @@ impl ElectionSessions {
                 attribute: lease.rank,
                 failback: sessions.failback,
                 standing: false,
+                // Clients have their own notice: the lease of a session.
+                stop_margin: Span::ZERO,
             };
             if !control.join(&self.text, config) {
                 return false;

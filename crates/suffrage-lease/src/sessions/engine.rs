@@ -20,7 +20,7 @@ use crate::engine::{
     JoinError, Report, Timer,
 };
 use crate::membership::Change;
-use crate::message::{Message, Name};
+use crate::message::{Grant, Message, Name};
 use crate::voter::Saved;
 
 /// The participants of an election at this node, besides the clients of sessions.
@@ -67,6 +67,8 @@ pub struct SessionEngine {
     /// Elections whose lease has begun or ended since the broker was last told.
     changed: Vec<ElectionIndex>,
     memberships: Vec<MembershipChange>,
+    /// Elections that the node leaves when it has handed over.
+    leaving: Vec<ElectionIndex>,
     /// When the engine is due.
     engine_due: Option<Time>,
     /// The moment for which the timer is set.
@@ -91,6 +93,7 @@ impl SessionEngine {
             participants: BTreeMap::new(),
             changed: Vec::new(),
             memberships: Vec::new(),
+            leaving: Vec::new(),
             engine_due: None,
             armed: None,
             revocations: 0,
@@ -211,7 +214,8 @@ impl SessionEngine {
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
-    /// Removes the application's candidate, or one of its observers. True if the node has left the election.
+    /// Removes the application's candidate, whose work has ended, or one of its observers. True if the node has left the
+    /// election.
     pub fn leave(&mut self, cx: &mut Context<'_, Self>, name: Name, candidate: bool) -> bool {
         let Some(participants) = self.participants.get_mut(&name) else { return false };
         if candidate {
@@ -227,10 +231,11 @@ impl SessionEngine {
             && let Some(index) = self.engine.index_of(name)
         {
             let (_, mut control) = self.control(cx);
-            match (left, candidate) {
-                (true, _) => control.leave_index(index),
-                (false, true) => control.act(index, Action::Withdraw),
-                (false, false) => {}
+            if candidate {
+                control.act(index, Action::Release(None));
+            }
+            if left {
+                control.leave_index(index);
             }
         }
         self.reconcile(cx);
@@ -244,13 +249,27 @@ impl SessionEngine {
         }
     }
 
-    /// Leaves all elections, at once: clients that lead are not waited for.
+    /// Leaves all elections. The node leaves those that it leads when it has handed over, and then the engine
+    /// [is empty](Engine::is_empty). Clients that lead are not waited for.
     pub fn leave_all(&mut self, cx: &mut Context<'_, Self>) {
         let indices: Vec<ElectionIndex> = self.engine.elections().map(|(index, _)| index).collect();
         let (_, mut control) = self.control(cx);
         indices.into_iter().for_each(|index| control.leave_index(index));
         self.participants.clear();
         self.changed.clear();
+        self.arm(cx);
+    }
+
+    /// Asks the leader of an election to hand over: see [`Engine::ask_to_hand_over`].
+    pub fn ask_to_hand_over(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        name: Name,
+        to: Option<NodeId>,
+    ) -> Option<Grant> {
+        let mut holder = None;
+        self.input(cx, |engine, cx| holder = engine.ask_to_hand_over(cx, name, to));
+        holder
     }
 
     /// Whether the application or a client has a candidate in this election. A join by a command is the application's.
@@ -283,6 +302,7 @@ impl SessionEngine {
             engine: &mut self.engine,
             participants: &self.participants,
             memberships: &mut self.memberships,
+            leaving: &mut self.leaving,
             effects: EngineEffects { cx, due: &mut self.engine_due, changed: &mut self.changed },
         };
         (&mut self.broker, control)
@@ -299,14 +319,30 @@ impl SessionEngine {
         self.reconcile(cx);
     }
 
-    /// Tells the broker of leases that have begun or ended, until nothing changes any more; then sets the timer.
+    /// Carries out requests of other nodes, and tells the broker of leases that have begun or ended, until nothing changes
+    /// any more; then sets the timer.
     fn reconcile(&mut self, cx: &mut Context<'_, Self>) {
+        let (engine, memberships) = (&self.engine, &mut self.memberships);
+        self.leaving.retain(|&index| {
+            let leaves = engine.election(index).is_some();
+            if !leaves {
+                memberships.push(MembershipChange::Left { index });
+            }
+            leaves
+        });
+        for (index, to) in self.engine.take_hand_over_requests() {
+            self.act(cx, index, to.map_or(Action::Resign, Action::Transfer));
+        }
         while let Some(index) = self.changed.pop() {
             let Some(name) = self.engine.election(index).map(|state| state.name().hash()) else { continue };
             let now = cx.now();
             let (broker, mut control) = self.control(cx);
             broker.on_lease_change(now, name, &mut control);
         }
+        self.arm(cx);
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let due = [self.engine_due, self.broker.next_due()].into_iter().flatten().min();
         if self.armed != due {
             match due {
@@ -329,17 +365,26 @@ impl SessionEngine {
     /// Carries out an action in an election. If clients take part, the election belongs to them.
     fn command(&mut self, cx: &mut Context<'_, Self>, election: ElectionName, action: Action) {
         let name = election.hash();
+        if let Action::Move(to) = action {
+            self.ask_to_hand_over(cx, name, to);
+            return;
+        }
         if self.broker.has_joined(name) {
             return self.command_clients(cx, &election, action);
         }
         let before = self.engine.index_of(name);
         let (_, mut control) = self.control(cx);
         control.input(|engine, cx| engine.on_command(cx, action.in_election(election)));
-        self.memberships.extend(match (before, self.engine.index_of(name)) {
-            (None, Some(index)) => Some(MembershipChange::Joined { index, name }),
-            (Some(index), None) => Some(MembershipChange::Left { index }),
-            _ => None,
-        });
+        match (before, self.engine.index_of(name)) {
+            (None, Some(index)) => self.memberships.push(MembershipChange::Joined { index, name }),
+            (Some(index), None) if !self.leaving.contains(&index) => {
+                self.memberships.push(MembershipChange::Left { index });
+            }
+            (Some(index), Some(_)) if action == Action::Leave && !self.leaving.contains(&index) => {
+                self.leaving.push(index);
+            }
+            _ => {}
+        }
         self.reconcile(cx);
     }
 
@@ -355,6 +400,8 @@ impl SessionEngine {
             | Action::Health(true)
             | Action::Rank(_)
             | Action::Pin(_)
+            | Action::Release(_)
+            | Action::Move(_)
             | Action::ChangeVoters(_)
             | Action::StopChange => {}
         }
@@ -422,6 +469,7 @@ struct Control<'e, 'v> {
     engine: &'e mut Engine,
     participants: &'e BTreeMap<Name, Participants>,
     memberships: &'e mut Vec<MembershipChange>,
+    leaving: &'e mut Vec<ElectionIndex>,
     effects: EngineEffects<'e, 'v>,
 }
 
@@ -438,7 +486,10 @@ impl Control<'_, '_> {
 
     fn leave_index(&mut self, index: ElectionIndex) {
         self.act(index, Action::Leave);
-        self.memberships.push(MembershipChange::Left { index });
+        match self.engine.election(index) {
+            Some(_) => self.leaving.push(index),
+            None => self.memberships.push(MembershipChange::Left { index }),
+        }
     }
 
     fn act_in(&mut self, name: Name, action: Action) {

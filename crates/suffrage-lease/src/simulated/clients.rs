@@ -164,6 +164,7 @@ impl ClientMember {
                 client.campaign(now, actions);
             }
             Action::Resign
+            | Action::Release(_)
             | Action::Transfer(_)
             | Action::Withdraw
             | Action::Leave
@@ -172,7 +173,7 @@ impl ClientMember {
             }
             Action::Rank(rank) => client.set_rank(rank),
             Action::Pin(_) => client.switch_node(now, actions),
-            Action::ChangeVoters(_) | Action::StopChange => {}
+            Action::ChangeVoters(_) | Action::StopChange | Action::Move(_) => {}
         });
         self.arm(cx);
     }

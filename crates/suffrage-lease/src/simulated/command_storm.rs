@@ -62,7 +62,17 @@ impl CommandGenerator<'_, '_> {
         let one = self.storm.rng.chance(0.5).then_some(election);
         let later = self.later(at);
         let rank = self.below(9) as Attribute - 4;
-        match self.below(10) {
+        match self.below(13) {
+            10 => self.push(at, slot, one, Action::Move(None)),
+            11 => {
+                let to = self.slot();
+                self.push(at, slot, one, Action::Move(Some(self.storm.roster.id(to))));
+            }
+            12 => {
+                // The work of an application has ended by itself.
+                self.push(at, slot, one, Action::Release(None));
+                self.push(later, slot, one, Action::Stand { once: false });
+            }
             0 => {
                 self.push(at, slot, one, Action::Withdraw);
                 let once = self.storm.rng.chance(0.5);
@@ -101,16 +111,22 @@ impl CommandGenerator<'_, '_> {
         }
     }
 
-    /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
+    /// A random configuration: a ttl that voters may not grant, another rank, sometimes fail-back, and sometimes a stop
+    /// margin.
     fn config(&mut self, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
         let halves = 1 + self.below(2 * MAX_ASKED);
-        CandidateConfig {
+        let config = CandidateConfig {
             ttl: Span::from_nanos(timings.ttl.as_nanos() / 2 * halves / TENTH * TENTH),
             attribute: rank,
             failback: self.storm.rng.chance(0.3).then_some(timings.ttl),
             standing: self.storm.rng.chance(0.5),
-        }
+            stop_margin: Span::ZERO,
+        };
+        let engine = self.options.engine_config(self.storm.delay, Vec::new(), false);
+        let tenths = config.longest_margin(&engine).as_nanos() / TENTH;
+        let margin = if self.storm.rng.chance(0.5) { self.below(1 + tenths) } else { 0 };
+        CandidateConfig { stop_margin: Span::from_nanos(margin * TENTH), ..config }
     }
 
     fn rejoin_all(&mut self) {

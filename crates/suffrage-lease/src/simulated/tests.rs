@@ -1,9 +1,9 @@
 //! Members of a world: the elections that they join, their options, and the numbers of elections.
 
 use super::*;
-use crate::message::{Ask, Body, Boot, Header, Name, Reply, Request};
+use crate::message::{Ask, Body, Boot, Header, Message, Name, Reply, Request};
 use suffrage_core::testing::{TestProcess, elected};
-use suffrage_core::{Command as Common, Effect, Recorder};
+use suffrage_core::{Announcement, Command as Common, Effect, Recorder};
 
 fn subject(me: u64, count: usize) -> TestProcess<QuorumLease> {
     TestProcess::new(me, count, &Options::default())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Start, Time};
 use suffrage_lease::membership::{Change, Configuration, VoterEntry};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -149,6 +149,20 @@ enum Command {
         name: Name,
         to: NodeId,
         reply: oneshot::Sender<Result<(), Error>>,
+    },
+    /// Asks the leader, whichever node it is, to hand over: to this node, where a candidate must wait, or to the next
+    /// candidate. The reply names the leader.
+    Move {
+        name: Name,
+        to: Option<NodeId>,
+        /// The token of the leader, if a later one is not to be asked.
+        token: Option<Token>,
+        reply: oneshot::Sender<Result<Option<Leader>, Error>>,
+    },
+    /// The holder of the lease, and the time until its grant ends unless it is renewed.
+    Holder {
+        name: Name,
+        reply: oneshot::Sender<Option<(Leader, Duration)>>,
     },
     Session(SessionCommand),
     /// Subscribes to events.
@@ -364,13 +378,13 @@ impl Node {
         Ok(self.ask(|reply| Command::Join { node, election, config, reply }).await??)
     }
 
-    /// Releases the lease of an election and yields to other candidates for the length of a lease. False if this node
-    /// takes no part in the election.
+    /// Hands an election over after the stop margin, and yields to other candidates for the length of a lease. False if
+    /// this node takes no part in the election.
     pub async fn resign(&self, name: &str) -> Result<bool, Error> {
         self.request(name, Action::Resign).await
     }
 
-    /// Hands an election over to another node. False if this node takes no part in the election. An error, which
+    /// Hands an election over to another node after the stop margin. False if this node takes no part in the election. An error, which
     /// changes nothing, as of [`check_transfer`](Node::check_transfer).
     pub async fn transfer(&self, name: &str, to: NodeId) -> Result<bool, Error> {
         self.check_transfer(name, to).await?;
@@ -383,6 +397,27 @@ impl Node {
     pub async fn check_transfer(&self, name: &str, to: NodeId) -> Result<(), Error> {
         let name = Name::of(name);
         self.ask(|reply| Command::CheckTransfer { name, to, reply }).await?
+    }
+
+    /// Asks the leader of an election, whichever node it is, to hand over: to this node, where a candidate must wait, or to
+    /// the next candidate. Returns the leader that was asked; none if this node knows of none, or of another token than
+    /// the given one. The message can be lost: the caller repeats it with the token until [`holder`](Node::holder) has
+    /// changed.
+    pub async fn move_leader(
+        &self,
+        name: &str,
+        to: Option<NodeId>,
+        token: Option<Token>,
+    ) -> Result<Option<Leader>, Error> {
+        let name = Name::of(name);
+        self.ask(|reply| Command::Move { name, to, token, reply }).await?
+    }
+
+    /// The holder of an election's lease, as this node's voter knows it, and the time until its grant ends unless it is
+    /// renewed. A node that does not vote must take part in the election to know the holder.
+    pub async fn holder(&self, name: &str) -> Result<Option<(Leader, Duration)>, Error> {
+        let name = Name::of(name);
+        self.ask(|reply| Command::Holder { name, reply }).await
     }
 
     async fn request(&self, name: &str, action: Action) -> Result<bool, Error> {
@@ -429,7 +464,9 @@ impl Node {
         self.ask(|reply| Command::Metrics { reply }).await
     }
 
-    /// Releases all leases of the node and stops it.
+    /// Hands over all leases of the node and stops it. Work that goes on gets its stop margin first: the node stops when
+    /// all leases are [released](Participation::release), or when the longest margin is over. Clients that lead are not
+    /// waited for: see [`stop_sessions`](Node::stop_sessions).
     pub async fn stop(&self) {
         _ = self.commands.send(Command::Stop);
         _ = self.shared.stop.send(true);

@@ -1,11 +1,12 @@
 //! The participation of a node in one election: a handle outside the task that runs the engine.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use suffrage_core::{Attribute, NodeId, Time};
 use suffrage_lease::{Action, Lease, Name, Token};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::node::{ElectionCommand, Node};
 use super::status::Leader;
@@ -18,17 +19,26 @@ pub struct HeldLease {
     /// Nanoseconds of the node's clock. Zero after the lease was ended.
     valid_until: AtomicU64,
     token: AtomicU64,
+    /// Whether the node hands over: the lease gets shorter, and never longer again.
+    hands_over: AtomicBool,
+    /// Notified when the node hands over.
+    notice: Notify,
 }
 
 impl HeldLease {
     pub(super) fn new(token: Token, valid_until: Time) -> HeldLease {
         let (valid_until, token) = (valid_until.as_nanos().into(), token.number().into());
-        HeldLease { valid_until, token }
+        HeldLease { valid_until, token, hands_over: AtomicBool::new(false), notice: Notify::new() }
     }
 
-    /// Extends the lease. A lease that was ended stays ended: a late renewal does not revive it.
+    /// Extends the lease. A lease that was ended stays ended, and a lease that is handed over does not get longer: a late
+    /// renewal changes neither.
     pub(super) fn renew(&self, valid_until: Time) {
-        let later = |now: u64| (now != 0).then_some(valid_until.as_nanos());
+        let later = |now: u64| match self.hands_over() {
+            _ if now == 0 => None,
+            true => Some(now.min(valid_until.as_nanos())),
+            false => Some(valid_until.as_nanos()),
+        };
         _ = self.valid_until.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
@@ -38,7 +48,30 @@ impl HeldLease {
         self.renew(valid_until);
     }
 
-    /// Ends the lease. Must be called before the node is told to hand over.
+    /// Shortens the lease, because the node hands over: the work must have ended by then.
+    pub(super) fn shorten(&self, valid_until: Time) {
+        self.hands_over.store(true, Ordering::Release);
+        self.renew(valid_until);
+        self.notice.notify_waiters();
+    }
+
+    /// Whether the node hands over: the work must end within the rest of the lease, and then the lease
+    /// [be released](Participation::release).
+    pub fn hands_over(&self) -> bool {
+        self.hands_over.load(Ordering::Acquire)
+    }
+
+    /// Waits until the node hands over.
+    pub async fn hand_over_notice(&self) {
+        let mut notified = pin!(self.notice.notified());
+        // From here on no notice is missed.
+        notified.as_mut().enable();
+        if !self.hands_over() {
+            notified.await;
+        }
+    }
+
+    /// Ends the lease. Must be called before the node is told to release it.
     pub fn end(&self) {
         self.valid_until.store(0, Ordering::Release);
     }
@@ -65,7 +98,7 @@ pub struct Belief {
     pub held: Option<Arc<HeldLease>>,
 }
 
-/// The participation of a node in one election. It ends when this value is dropped.
+/// The participation of a node in one election. It ends when this value is dropped: the lease is then released at once.
 #[derive(Debug)]
 pub struct Participation {
     pub(super) node: Node,
@@ -97,17 +130,24 @@ impl Participation {
         self.tell(Action::Stand { once: true });
     }
 
-    /// Ends the candidacy. If the node leads, it hands over.
+    /// Ends the candidacy. If the node leads, it hands over after the stop margin.
     pub fn withdraw(&self) {
         self.tell(Action::Withdraw);
     }
 
-    /// Hands over to another node. If that node does not take the lease, the next candidate gets it.
+    /// Ends the candidacy. If the node leads, it releases the lease at once, because the work has ended: in favour of this
+    /// node, or of the next candidate.
+    pub fn release(&self, to: Option<NodeId>) {
+        self.tell(Action::Release(to));
+    }
+
+    /// Hands over to another node after the stop margin. If that node does not take the lease, the next candidate gets it.
     pub fn transfer(&self, to: NodeId) {
         self.tell(Action::Transfer(to));
     }
 
-    /// Reports the health of the application. While it is unhealthy, the node does not lead or campaign.
+    /// Reports the health of the application. While it is unhealthy, the node does not campaign. If it leads, it hands over
+    /// after the stop margin.
     pub fn set_healthy(&self, healthy: bool) {
         self.tell(Action::Health(healthy));
     }
@@ -118,7 +158,8 @@ impl Participation {
     }
 
     /// Pins the lease that the node holds, and returns it. The node does not hand a pinned lease over to a candidate of
-    /// greater rank. The lease stays pinned until it is released or [unpinned](Participation::unpin).
+    /// greater rank, and lets it expire if the work does not end within the stop margin. The lease stays pinned until it is
+    /// released or [unpinned](Participation::unpin).
     pub async fn pin(&self) -> Result<Option<Lease>, Error> {
         if self.candidate { self.node.pin(self.name).await } else { Ok(None) }
     }
@@ -156,6 +197,21 @@ mod tests {
         held.end();
         held.renew(Time::from_nanos(40));
         held.renew_with_token(Token::after(8), Time::from_nanos(50));
+        assert_eq!(held.valid_until(), Time::ZERO);
+    }
+
+    #[test]
+    fn a_late_renewal_does_not_lengthen_a_lease_that_is_handed_over() {
+        let held = HeldLease::new(Token::after(6), Time::from_nanos(100));
+        assert!(!held.hands_over());
+        held.shorten(Time::from_nanos(50));
+        assert!(held.hands_over());
+        held.renew(Time::from_nanos(200));
+        assert_eq!(held.valid_until(), Time::from_nanos(50));
+        held.shorten(Time::from_nanos(40));
+        assert_eq!(held.valid_until(), Time::from_nanos(40));
+        held.end();
+        held.shorten(Time::from_nanos(30));
         assert_eq!(held.valid_until(), Time::ZERO);
     }
 }

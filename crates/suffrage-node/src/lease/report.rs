@@ -100,7 +100,13 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) 
     let majority = voters / 2 + 1;
     let too_long = election.granted_at_most().unwrap_or(Span::ZERO);
     match (election.lease(now), election.leader(), election.stage()) {
-        (Some(lease), ..) => Why::Leading { remaining: duration(lease.valid_until.since(now)) },
+        (Some(lease), ..) => {
+            let remaining = duration(lease.valid_until.since(now));
+            match election.hand_over() {
+                Some(begun) => Why::HandingOver { remaining, to: begun.to },
+                None => Why::Leading { remaining },
+            }
+        }
         // Without a majority no node can lead, whatever else holds.
         _ if voters - silent.len() < majority => Why::NoMajority { silent, majority },
         _ if !election.is_healthy() => Why::Unhealthy,

@@ -178,6 +178,13 @@ pub enum Why {
         /// The time until the lease ends unless it is renewed.
         remaining: Duration,
     },
+    /// The node leads, and hands over: it does not renew its lease any more, so that its application can stop first.
+    HandingOver {
+        /// The time that the application has to stop its work.
+        remaining: Duration,
+        /// The node that is to lead next. None for the next candidate.
+        to: Option<NodeId>,
+    },
     /// The node only observes: no application at the node asks to lead.
     NotCandidate,
     /// The application reported that it is unhealthy.
@@ -220,6 +227,13 @@ impl fmt::Display for Why {
         match self {
             Why::Leading { remaining } => {
                 write!(f, "this node leads; its lease is valid for another {} ms", remaining.as_millis())
+            }
+            Why::HandingOver { remaining, to } => {
+                f.write_str("this node leads and hands over")?;
+                if let Some(to) = to {
+                    write!(f, " to node {to}")?;
+                }
+                write!(f, ": its application has another {} ms to stop its work", remaining.as_millis())
             }
             Why::NotCandidate => f.write_str("this node is not a candidate: no client of it asks to lead"),
             Why::Unhealthy => {

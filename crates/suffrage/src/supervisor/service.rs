@@ -177,7 +177,13 @@ impl Service {
                     return Ok((ended, if signalled { StopReason::Signal } else { StopReason::Exited }));
                 }
                 () = self.leadership.lost() => {
-                    self.report(SupervisorEvent::LeaseExpiring);
+                    if self.leadership.hands_over() {
+                        self.report(SupervisorEvent::HandingOver);
+                        // The lease has become shorter.
+                        guard.extend(self.limits());
+                    } else {
+                        self.report(SupervisorEvent::LeaseExpiring);
+                    }
                     guard.stop(None);
                     break StopReason::LeaseLost;
                 }

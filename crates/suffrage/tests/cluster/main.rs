@@ -6,6 +6,7 @@ mod addresses;
 mod config_file;
 mod crashes;
 mod handover;
+mod notice;
 mod pauses;
 
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use suffrage::{Error, Keyring, Leadership, Node, NodeBuilder, NodeId, Supervisor};
+use suffrage::{Error, Keyring, Leadership, Node, NodeBuilder, NodeId, Supervisor, Why};
 use suffrage_testbed::Folder;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -21,12 +21,13 @@ const NAME: &str = "x";
 
 /// Runs the tests of this binary, one at a time. Takes a filter and `--skip` as other test binaries do.
 pub(crate) fn run_tests() -> ExitCode {
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("an_aborted_run_releases_the_lease_after_the_command", aborted),
         ("a_shutdown_of_the_runtime_of_run_releases_the_lease_after_the_command", runtime_shut_down),
         ("the_command_on_loss_runs_after_an_aborted_run", hook_after_abort),
         ("a_stopping_node_stops_the_command_first", node_stopped),
         ("a_node_that_is_stopped_after_an_aborted_run_waits_for_the_command", node_stopped_after_abort),
+        ("a_node_that_resigns_stops_the_command_first", resigned),
     ];
     let (mut filter, mut skipped) = (String::new(), Vec::new());
     let mut arguments = std::env::args().skip(1);
@@ -192,6 +193,17 @@ fn node_stopped_after_abort() {
         scene.run.abort();
         soon(scene.node.stop()).await;
         assert!(scene.has_ended(), "the node stopped first");
+        scene.handed_over().await;
+    });
+}
+
+fn resigned() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut scene = Scene::start(&runtime, |_, _| {}).await;
+        assert!(scene.node.resign(NAME).await.unwrap());
+        let why = scene.node.status(NAME).await.unwrap().unwrap().why;
+        assert!(matches!(why, Why::HandingOver { to: None, .. }), "{why}");
         scene.handed_over().await;
     });
 }

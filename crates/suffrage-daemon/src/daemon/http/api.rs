@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use suffrage_core::{NodeId, Span};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{App, Problem, check_name, in_time, within};
 use crate::daemon::serve::OverflowConnection;
@@ -24,6 +24,12 @@ use suffrage_node::lease::{Belief, CandidateConfig, GrantedElection, Leader, Nam
 
 /// The longest wait for a reply, and the default of a campaign.
 const WAIT: Span = Span::from_millis(30_000);
+/// The interval at which a node looks whether a leader that it has asked has handed over.
+const MOVE_LOOK: Duration = Duration::from_millis(20);
+/// The number of looks after which the node asks again.
+const MOVE_RETRY: u32 = 15;
+/// The time beyond the end of the lease for which the node waits.
+const MOVE_SLACK: Duration = Duration::from_millis(500);
 
 /// The JSON object of an election.
 #[derive(Serialize)]
@@ -315,7 +321,9 @@ pub(super) async fn transfer(
     let missing =
         || Problem::new(StatusCode::BAD_REQUEST, "to: is missing; set it to the id of the next leader");
     let to = body.to.ok_or_else(missing)?;
-    if to == app.node.id().0 {
+    let elsewhere =
+        in_time(&app.node, app.node.holder(&name)).await?.is_some_and(|(leader, _)| leader.node.0 != to);
+    if to == app.node.id().0 && (body.session.is_some() || !elsewhere) {
         let error = format!("to: {to} is this node itself; set it to another node");
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
@@ -332,7 +340,7 @@ async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -
     let watched = if wait.is_zero() { None } else { Some(watch(app, name).await?) };
     let token = |belief: &Belief| belief.leader.map(|leader| leader.token);
     let before = watched.as_ref().and_then(|it| token(&it.belief.borrow()));
-    let within = request_handover(app, name, session, body.to.map(NodeId)).await?;
+    let within = request_handover(app, name, session, body.to.map(NodeId), wait).await?;
     let mut body = json!({ "within_ms": within });
     let mut done = within == 0;
     if let Some(mut watched) = watched {
@@ -353,13 +361,15 @@ async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -
     Ok((code, Json(body)).into_response())
 }
 
-/// Asks the node to hand over. Returns the time in milliseconds after which it hands over at the latest: above zero only
-/// if a client leads, until the end of the client's lease.
+/// Asks the node to hand over, or the node that leads. Returns the time in milliseconds after which it hands over at the
+/// latest: above zero only if a client leads, until the end of the client's lease, or if the caller does not wait for
+/// another node.
 async fn request_handover(
     app: &App,
     name: &str,
     session: Option<SessionId>,
     to: Option<NodeId>,
+    wait: Span,
 ) -> Result<u64, Problem> {
     if let Some(to) = to {
         // A transfer that cannot succeed changes nothing.
@@ -373,13 +383,54 @@ async fn request_handover(
     match in_time(&app.node, asked).await? {
         Ok(SessionReply::Revoking { within }) if !within.is_zero() => Ok(millis(within) + 1),
         Ok(_) => Ok(0),
-        Err(SessionError::NotLeading) => {
-            let error = format!(
-                "node {} does not lead {name}: send the request to the leader; a `suffrage run` hands over on SIGTERM",
-                app.node.id()
-            );
-            Err(Problem::new(StatusCode::CONFLICT, error).because("not_leader"))
-        }
+        Err(SessionError::NotLeading) if session.is_none() => move_leader(app, name, to, wait).await,
         Err(error) => Err(error.into()),
     }
+}
+
+/// Asks the node that leads, which has no client here, to hand over, and waits until it has: its work may need its stop
+/// margin. Returns the time in milliseconds after which its lease ends at the latest, or zero if it has ended.
+async fn move_leader(app: &App, name: &str, to: Option<NodeId>, wait: Span) -> Result<u64, Problem> {
+    let node = &app.node;
+    let asked = in_time(node, node.move_leader(name, to, None)).await?;
+    let held = in_time(node, node.holder(name)).await?;
+    let (Some(asked), Some((_, remaining))) = (asked, held) else {
+        let error = format!(
+            "no node leads {name}, as far as node {} knows: there is nothing to hand over",
+            node.id()
+        );
+        return Err(Problem::new(StatusCode::CONFLICT, error).because("not_leader"));
+    };
+    let within = remaining.as_millis() as u64 + 1;
+    if wait.is_zero() {
+        return Ok(within);
+    }
+    // A leader that hands over does not renew: its grant is gone by then.
+    let patience = (Duration::from_nanos(wait.as_nanos()).max(remaining) + MOVE_SLACK)
+        .min(Duration::from_nanos(WAIT.as_nanos()));
+    let released = async {
+        for look in 1u32.. {
+            sleep(MOVE_LOOK).await;
+            let held = in_time(node, node.holder(name)).await?;
+            if held.is_none_or(|(leader, _)| leader.token != asked.token) {
+                break;
+            }
+            // The request may be lost. The leader ignores a duplicate. The target may wait no longer, which changes
+            // nothing.
+            if look.is_multiple_of(MOVE_RETRY) {
+                _ = in_time(node, node.move_leader(name, to, Some(asked.token))).await;
+            }
+        }
+        Ok(0)
+    };
+    timeout(patience, released).await.unwrap_or_else(|_| {
+        let error = format!(
+            "node {} leads {name} and has not handed over within {} s: see whether node {} reaches it, and whether it is \
+             of the same version",
+            asked.node,
+            patience.as_secs(),
+            node.id()
+        );
+        Err(Problem::new(StatusCode::CONFLICT, error).because("not_released"))
+    })
 }

@@ -85,8 +85,9 @@ async fn a_leading_client_can_choose_the_next_node() {
     assert_eq!((told["leader"].as_u64(), told["node"].as_u64()), (Some(3), Some(3)));
     let bad = cluster.client(3).post("/elections/x/transfer", json!({ "to": 3 })).await;
     assert_eq!(bad.status, 400);
-    let elsewhere = cluster.client(1).post("/elections/x/transfer", json!({ "to": 2 })).await;
-    assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not_leader")));
+    // Node 1 asks the leader, if a candidate waits there.
+    let nobody = cluster.client(1).post("/elections/x/transfer", json!({ "to": 99 })).await;
+    assert_eq!((nobody.status, nobody.json()["reason"].as_str()), (409, Some("not_waiting")));
 }
 
 /// A transfer to a node where no candidate waits changes nothing.

@@ -13,8 +13,8 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Header, JoinError, Lease, Name,
-    Report, Saved, Timer,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Grant, Header, JoinError, Lease,
+    NOTICE_SLACK, Name, Report, Saved, Timer, Token,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -73,6 +73,8 @@ pub(super) struct Task<T, C, D> {
     /// The leases that were pinned in this turn. The replies are sent when the turn's state is saved.
     pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
     pub(super) sessions: Sessions,
+    /// Elections whose applications learned too late that the node hands over.
+    late_notices: Vec<ElectionIndex>,
     /// Receives events for the operator.
     events: Option<mpsc::UnboundedSender<NodeEvent>>,
     /// When each node was last told that this voter does not vote.
@@ -90,6 +92,8 @@ pub(super) struct Task<T, C, D> {
     /// Whether another node knows saves that the disk of this node's voter has lost.
     outdated: bool,
     handles: Handles,
+    /// Whether the node leaves all elections, and then stops.
+    draining: bool,
     stopping: bool,
 }
 
@@ -133,6 +137,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             locals: Vec::new(),
             pinned: Vec::new(),
             sessions: Sessions::default(),
+            late_notices: Vec::new(),
             events: None,
             told_absence: BTreeMap::new(),
             roster: Roster::listed(vec![me]).expect("one id is unique"),
@@ -144,6 +149,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             witness: Witness::default(),
             outdated: false,
             handles,
+            draining: false,
             stopping: false,
         }
     }
@@ -263,6 +269,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.input(now, |node, cx| node.on_timer(cx, Timer));
         }
         self.stopping |= !self.carry_out().await;
+        // Leases whose work goes on are handed over after the stop margin.
+        self.stopping |= self.draining && self.engine().is_empty();
         Ok(())
     }
 
@@ -379,6 +387,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                     self.publish(event);
                 }
                 (self.out.events, self.recorded) = (events, 0);
+                self.pin_late_notices();
                 let transport = &self.transport;
                 // The transport counts failures. A peer that misses a message asks again.
                 self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
@@ -475,6 +484,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
             let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
+            // The end of a lease that is handed over moves without a renewal.
+            if matches!(event, Event::Renewed { .. }) && state.is_some_and(|it| it.hand_over().is_some()) {
+                continue;
+            }
             self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
             if matches!(event, Event::Led { .. }) {
                 self.journal.forget_refusal(local.notes.election.hash());
@@ -483,15 +496,33 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         self.recorded = self.out.events.len();
     }
 
+    /// Lets leases expire whose applications learned too late that the node hands over, because a save took long: they
+    /// have less than the stop margin to end their work.
+    fn pin_late_notices(&mut self) {
+        let now = self.clock.now();
+        for index in std::mem::take(&mut self.late_notices) {
+            self.act(now, index, Action::Pin(true));
+        }
+    }
+
     /// Publishes an event of an election to the handles.
-    fn publish(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
+    fn publish(&mut self, ElectionEvent { index, epoch, at, event }: ElectionEvent) {
         let (now, me) = (self.clock.now(), self.engine().me());
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
         let leader = match event {
             Event::Renewed { valid_until } => {
-                if let Some(held) = &local.held {
-                    held.renew(valid_until);
+                let state = self.node.engine().election(ElectionIndex::from(index));
+                match (&local.held, state.and_then(|state| state.hand_over())) {
+                    (Some(held), None) => held.renew(valid_until),
+                    (Some(held), Some(_)) => {
+                        held.shorten(valid_until);
+                        let slack = (valid_until.since(at).as_nanos()) / NOTICE_SLACK;
+                        if now.since(at).as_nanos() > slack {
+                            self.late_notices.push(ElectionIndex::from(index));
+                        }
+                    }
+                    (None, _) => {}
                 }
                 return;
             }
@@ -525,7 +556,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         match command {
             Some(Command::Join { node, election, config, reply }) => {
                 // Without a handle to the node, no caller waits.
-                let Some(node) = node.upgrade() else { return };
+                let Some(node) = node.upgrade().filter(|_| !self.draining) else { return };
                 let candidate = config.is_some();
                 let joined = self.join(now, &election, config);
                 _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, candidate }));
@@ -572,7 +603,23 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::StopChange) => self.input(now, |node, cx| node.stop_change(cx)),
             Some(Command::Membership { reply }) => _ = reply.send(report::membership(now, self.engine())),
-            Some(Command::Stop) | None => self.leave_all(now),
+            Some(Command::Move { name, to, token, reply }) => {
+                _ = reply.send(self.move_leader(now, name, to, token));
+            }
+            Some(Command::Holder { name, reply }) => {
+                let holder = self.engine().holder(now, name);
+                let voter = self.engine().voter().filter(|_| self.engine().is_voting(now));
+                let expires = voter.and_then(|voter| voter.grant(now, name)).map(|(_, expires)| expires);
+                let remaining = report::duration(expires.map_or(Span::ZERO, |expires| expires.since(now)));
+                let leader = |grant: Grant| Leader { node: grant.holder, token: grant.token };
+                _ = reply.send(holder.map(|grant| (leader(grant), remaining)));
+            }
+            Some(Command::Stop) => self.leave_all(now),
+            None => {
+                // Without a handle nothing works any more.
+                self.leave_all(now);
+                self.stopping = true;
+            }
         }
     }
 
@@ -582,14 +629,40 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         if to == me || engine.index_of(name).and_then(|index| engine.lease(now, index)).is_none() {
             return Ok(());
         }
+        self.check_queue(now, name, to)
+    }
+
+    /// Checks whether a candidate waits at this node.
+    fn check_queue(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
+        let (engine, me) = (self.engine(), self.engine().me());
         let voter = engine.voter().filter(|_| engine.is_voting(now));
         let voter = voter.ok_or(Error::UnknownQueue { me, to })?;
+        let holder = voter.grant(now, name).map_or(me, |(grant, _)| grant.holder);
         let candidates: Vec<NodeId> =
-            voter.live_waiters(now, name).filter(|&waiting| waiting != me).collect();
+            voter.live_waiters(now, name).filter(|&waiting| waiting != holder).collect();
         match candidates.contains(&to) {
             true => Ok(()),
             false => Err(Error::NotWaiting { to, candidates }),
         }
+    }
+
+    /// Asks the leader to hand over, if it has this token.
+    fn move_leader(
+        &mut self,
+        now: Time,
+        name: Name,
+        to: Option<NodeId>,
+        token: Option<Token>,
+    ) -> Result<Option<Leader>, Error> {
+        let holder = self.engine().holder(now, name);
+        if holder.is_none_or(|grant| token.is_some_and(|token| token != grant.token)) {
+            return Ok(None);
+        }
+        if let Some(to) = to {
+            self.check_queue(now, name, to)?;
+        }
+        let asked = self.input(now, |node, cx| node.ask_to_hand_over(cx, name, to));
+        Ok(asked.map(|grant| Leader { node: grant.holder, token: grant.token }))
     }
 
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
@@ -662,7 +735,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     fn leave_all(&mut self, now: Time) {
         self.input(now, |node, cx| node.leave_all(cx));
-        self.stopping = true;
+        self.draining = true;
     }
 }
 

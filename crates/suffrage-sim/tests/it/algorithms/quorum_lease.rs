@@ -8,6 +8,7 @@ mod clocks;
 mod costs;
 mod forgery;
 mod names;
+mod notice;
 mod partitions;
 mod storm_scenarios;
 mod storms;
