@@ -172,6 +172,8 @@
 (outside blind-coordinator "Model choice, the bug of that name.")
 (outside reply-before-save "A save that a restart loses: the actions of a voter save before they answer. Bugs
   forget-ceiling and skip-silence are what is lost.")
+(outside skip-notice "A promise of a node to its own application: it releases what it holds, as it may at any moment.")
+(outside lengthen-after-notice "A promise of a node to its own application. The lease is valid for as long as it was granted.")
 (outside shared-lease "Clients of a node.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")
