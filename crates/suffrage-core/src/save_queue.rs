@@ -46,11 +46,12 @@ mod tests {
     fn one_state_is_written_at_a_time_and_later_ones_replace_those_that_wait() {
         let mut queue = SaveQueue::default();
         assert_eq!(queue.begin(1), Some(&1));
-        assert_eq!((queue.begin(2), queue.begin(3)), (None, None));
-        assert_eq!((queue.end(), queue.writing()), (Some(1), Some(&3)));
-        assert_eq!(queue.begin(4), None);
-        assert_eq!((queue.end(), queue.writing()), (Some(3), Some(&4)));
-        assert_eq!((queue.end(), queue.writing()), (Some(4), None));
-        assert_eq!(queue.end(), None);
+        assert!(queue.begin(2).is_none() && queue.begin(3).is_none());
+        assert_eq!(queue.end(), Some(1));
+        assert_eq!(queue.writing(), Some(&3));
+        assert!(queue.begin(4).is_none());
+        assert_eq!(queue.end(), Some(3));
+        assert_eq!(queue.end(), Some(4));
+        assert!(queue.writing().is_none() && queue.end().is_none());
     }
 }
