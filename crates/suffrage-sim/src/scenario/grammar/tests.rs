@@ -101,7 +101,7 @@ fn every_flag_survives_a_scenario() {
         "--nodes 3 --initiator 1 --jump 2@1+3,1@2-0.5 --rerank 3=-4@9 --seed 0",
         "--nodes 3 --initiator 1 --partition '1|2' --partition '3>1,2@2..6' --partition '1|3@2..4' --seed 0",
         "--nodes 3 --initiator 1 --loss-from 0.5@3,0.1@9 --duplicate-from 0.25@3 --heal-all-at 6,12 --seed 0",
-        "--nodes 3 --initiator 1 --crash-midway 2:before-save@1,1:3@4 --late 0.01:36@2 --slow 20@3,1@9 --seed 0",
+        "--nodes 3 --initiator 1 --crash-midway 2:before-save@1,1:3@4 --late 0.01:36@2 --slow 20@3,1@9 --slow-disk 40@2,0@7 --seed 0",
         "--nodes 3 --initiator 1 --campaign 2@4,1@5 --resign 1@5 --transfer '1>2@5,1>3@5' --seed 0",
         "--nodes 3 --initiator 1 --command '2:health off in 2@4' --command 1:pin@5 --seed 0",
         "--nodes 3 --initiator 1 --latency uniform:0.5,2 --loss 0.5 --mcast-loss 0.1 --duplicate 0.1 --seed 0",
