@@ -197,3 +197,43 @@ fn a_configuration_is_used_when_the_disk_has_it() {
     assert_eq!(slow.reply(), None, "a question of the earlier configuration is void");
     assert_eq!(rejected(slow.prepare("y", B, 5_000)), Some(5_000), "the floor counts");
 }
+
+/// A repeated question of a coordinator must not begin a second save of the same state: when that one ended, it would
+/// restore a longer `longest` while the disk is about to have the shorter one.
+#[test]
+fn a_repeated_question_of_a_coordinator_does_not_grant_a_lease_that_the_disk_is_about_to_forget() {
+    let mut slow = SlowVoter::new();
+    slow.now = slow.now + Span::from_millis(TTL);
+    let prepare = MembershipMessage::Prepare(ballot(3));
+    for _ in 0..2 {
+        assert_eq!(slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare), None);
+    }
+    let replies = slow.saved(0).replies;
+    assert_eq!(replies.len(), 2, "{replies:?}");
+    // All leases expire, and the voter begins to save that there is none.
+    for _ in 0..2 {
+        slow.now = slow.now + Span::from_millis(TTL);
+        slow.voter.on_due(&mut slow.fx, slow.now);
+    }
+    let shorter = slow.begun() - 1;
+    assert!(slow.fx.begun[shorter].longest.is_zero());
+    // A save of before ends.
+    for number in 1..shorter {
+        slow.saved(number);
+    }
+    assert!(promised(slow.prepare("x", B, 2)));
+    let reply = slow.propose("x", B, 2, TTL);
+    assert_eq!(reply, None, "after a crash, the disk would have {:?}", slow.fx.begun[shorter].longest);
+}
+
+/// What the disk has already is answered at once.
+#[test]
+fn a_question_of_a_coordinator_that_changes_nothing_is_not_saved() {
+    let mut slow = SlowVoter::new();
+    let prepare = MembershipMessage::Prepare(ballot(3));
+    assert_eq!(slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare), None);
+    slow.saved(0);
+    let reply = slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare);
+    assert!(matches!(reply, Some(MembershipMessage::Promised { .. })), "{reply:?}");
+    assert_eq!(slow.begun(), 1);
+}
