@@ -392,7 +392,9 @@ impl Engine {
                 self.note_grants(now, reports);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
-                    self.query_name(cx, from, name, ask);
+                    if matches!(ask, Ask::Propose { .. }) {
+                        self.query_name(cx, from, name);
+                    }
                 }
             }
             Body::Reply(reply) => {
@@ -654,6 +656,7 @@ impl Process for Engine {
     }
 
     fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.grants.begin_input();
         self.on_durable(cx, saved);
         self.drain_loopback(cx);
         self.arm(cx);

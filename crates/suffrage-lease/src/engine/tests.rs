@@ -42,7 +42,26 @@ struct Record {
     sent: Vec<(NodeId, Message)>,
     news: Vec<(usize, News)>,
     saved: Option<Saved>,
+    /// Whether the disk is slow.
+    slow_disk: bool,
+    /// The saves that a slow disk has begun.
+    begun: Vec<Saved>,
     due: Option<Time>,
+}
+
+impl Record {
+    fn new(now: Time, rng: Rng) -> Record {
+        Record {
+            now,
+            rng,
+            sent: Vec::new(),
+            news: Vec::new(),
+            saved: None,
+            slow_disk: false,
+            begun: Vec::new(),
+            due: None,
+        }
+    }
 }
 
 impl Effects<Engine> for Record {
@@ -63,6 +82,14 @@ impl Effects<Engine> for Record {
     }
     fn save(&mut self, saved: Saved) {
         self.saved = Some(saved);
+    }
+    fn begin_save(&mut self, saved: Saved) -> bool {
+        if self.slow_disk {
+            self.begun.push(saved);
+        } else {
+            self.saved = Some(saved);
+        }
+        !self.slow_disk
     }
     fn announce(&mut self, _: Announcement) {
         unreachable!("every election has an index");
@@ -92,14 +119,7 @@ impl Harness {
     }
 
     fn of(me: NodeId, config: EngineConfig, start: Start<Saved>) -> Harness {
-        let record = Record {
-            now: at(0),
-            rng: Rng::new(7 + me.0),
-            sent: Vec::new(),
-            news: Vec::new(),
-            saved: None,
-            due: None,
-        };
+        let record = Record::new(at(0), Rng::new(7 + me.0));
         let mut harness = Harness { engine: Engine::new(me, config).unwrap(), record };
         harness.input(at(0), |engine, cx| engine.on_start(cx, start));
         harness
@@ -110,6 +130,13 @@ impl Harness {
         let delay = self.engine.config().delay;
         self.record.now = now;
         input(&mut self.engine, &mut Context::new(now, roster.view(0), delay, &mut self.record));
+    }
+
+    /// The slow disk ends all saves.
+    fn end_saves(&mut self, now: Time) {
+        for saved in std::mem::take(&mut self.record.begun) {
+            self.input(now, |engine, cx| engine.on_saved(cx, saved));
+        }
     }
 
     fn command(&mut self, now: Time, name: &str, action: Action) {

@@ -28,7 +28,7 @@ impl World {
     fn life(&mut self, id: u64, config: EngineConfig, start: Start<Saved>, life: u64) {
         let (me, now) = (NodeId(id), at(0));
         let rng = Rng::new(1_000 * life + id);
-        let record = Record { now, rng, sent: Vec::new(), news: Vec::new(), saved: None, due: None };
+        let record = Record::new(now, rng);
         let mut harness = Harness { engine: Engine::new(me, config).unwrap(), record };
         harness.input(now, |engine, cx| engine.on_start(cx, start));
         self.0.insert(id, harness);

@@ -106,7 +106,7 @@ impl Storm {
         };
         self.note(format!("node {id} starts {kind} and with {list:?} as process {number}"));
         let rng = Rng::new(number * 7 + id);
-        let record = Record { now, rng, sent: Vec::new(), news: Vec::new(), saved: None, due: None };
+        let record = Record::new(now, rng);
         let engine = Engine::new(NodeId(id), config(&list, self.bug)).unwrap();
         let mut harness = Harness { engine, record };
         harness.input(now, |engine, cx| engine.on_start(cx, start));
