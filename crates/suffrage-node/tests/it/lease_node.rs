@@ -193,6 +193,12 @@ impl Storage<Saved> for Full {
     fn mark_started(&mut self) -> Result<(), Error> {
         self.disk.mark_started()
     }
+    fn saves(&self) -> Option<u64> {
+        self.disk.saves()
+    }
+    fn set_aside(&mut self) -> Result<(), Error> {
+        self.disk.set_aside()
+    }
 }
 
 /// "A `Save` is durable before anything after it happens": while the save fails, nothing happens.
@@ -355,6 +361,37 @@ async fn a_voter_whose_disk_went_back_votes_no_more() {
     assert!(one.metrics().await.unwrap().voter.is_some_and(|voter| !voter.votes), "it has lost its state");
     assert!(!one.state().borrow().is_stopped() && two.metrics().await.unwrap().mismatches.is_empty());
     assert!(part.belief().borrow().held.is_some(), "the others are a majority");
+}
+
+/// A voter restarts while its disk is full, and counts no save that has failed: its peers must not take it for one whose
+/// disk was restored.
+#[tokio::test(start_paused = true)]
+async fn a_voter_that_restarts_with_a_full_disk_votes_when_it_can_save() {
+    let (network, clock) = (Network::new(11), TokioClock::new());
+    let (two, _three) = {
+        let node = |id| Node::start(network.join(NodeId(id)), clock, MemoryDisk::default(), settings()).unwrap();
+        (node(2), node(3))
+    };
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let one = || Node::start(network.join(NodeId(1)), clock, disk.clone(), settings()).unwrap();
+    let before = one();
+    let part = two.join("x", config()).await.unwrap();
+    leads(&part).await;
+    after(TTL * 3).await;
+    before.abort();
+    network.remove(NodeId(1));
+    after(TTL).await;
+    disk.full.store(true, Ordering::SeqCst);
+    let back = one();
+    let mut state = back.state();
+    state.wait_for(|state| state.storage_failure().is_some()).await.unwrap();
+    disk.full.store(false, Ordering::SeqCst);
+    state.wait_for(|state| *state == NodeState::Running).await.unwrap();
+    after(TTL * 5).await;
+    assert_eq!(*back.state().borrow(), NodeState::Running);
+    assert!(back.metrics().await.unwrap().voter.is_some_and(|voter| voter.votes));
+    let ignored = two.metrics().await.unwrap().mismatches;
+    assert!(ignored.is_empty(), "{ignored:?}");
 }
 
 /// A grant belongs to a node and its boot: a second process with the same id waits until the lease of the first one has

@@ -451,7 +451,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let mut last = written;
         loop {
             let Ok((disk, written)) = last else { return false };
-            if let (Some(last), Some(voter)) = (disk.saves(), self.node.engine().voter_state()) {
+            // Before its first save a process has no saves of its own: the count is that of the process before.
+            if let (Ok(()), Some(last), Some(voter)) =
+                (&written, disk.saves(), self.node.engine().voter_state())
+            {
                 let first = self.out.disk.map_or(last, |stamp| stamp.first);
                 self.out.disk = Some(DiskStamp { disk: voter.saved().disk, first, last });
             }
