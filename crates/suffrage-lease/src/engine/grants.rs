@@ -195,9 +195,8 @@ impl Engine {
 
     /// Asks the holder of the lease that the voter has granted for the text of the election's name, if the voter lacks it.
     pub(super) fn query_name(&mut self, cx: &mut Context<'_, Self>, holder: NodeId, name: Name) {
-        let holds = |voter: &Voter| {
-            voter.grant(cx.now(), name).is_some_and(|(grant, _)| grant.holder == holder)
-        };
+        let holds =
+            |voter: &Voter| voter.grant(cx.now(), name).is_some_and(|(grant, _)| grant.holder == holder);
         if self.grants.lacks_text(name) && self.voter().is_some_and(holds) {
             let header = self.membership.header();
             NodeEffects::of_node(cx, &mut self.loopback, header).deliver(holder, name, Body::NameQuery);

@@ -5,7 +5,7 @@ mod membership;
 mod storm;
 mod visibility;
 
-use suffrage_core::{Announcement, Effects, Rng, Roster};
+use suffrage_core::{Announcement, Effects, Rng, Roster, SaveQueue};
 
 use super::*;
 use crate::membership::{ClusterId, DiskId, Stamp};
@@ -44,8 +44,8 @@ struct Record {
     saved: Option<Saved>,
     /// Whether the disk is slow.
     slow_disk: bool,
-    /// The saves that a slow disk has begun.
-    begun: Vec<Saved>,
+    /// The saves of a slow disk.
+    saves: SaveQueue<Saved>,
     due: Option<Time>,
 }
 
@@ -58,7 +58,7 @@ impl Record {
             news: Vec::new(),
             saved: None,
             slow_disk: false,
-            begun: Vec::new(),
+            saves: SaveQueue::default(),
             due: None,
         }
     }
@@ -84,12 +84,13 @@ impl Effects<Engine> for Record {
         self.saved = Some(saved);
     }
     fn begin_save(&mut self, saved: Saved) -> bool {
-        if self.slow_disk {
-            self.begun.push(saved);
+        let slow = self.slow_disk || self.saves.writing().is_some();
+        if slow {
+            self.saves.begin(saved);
         } else {
             self.saved = Some(saved);
         }
-        !self.slow_disk
+        !slow
     }
     fn announce(&mut self, _: Announcement) {
         unreachable!("every election has an index");
@@ -132,11 +133,17 @@ impl Harness {
         input(&mut self.engine, &mut Context::new(now, roster.view(0), delay, &mut self.record));
     }
 
-    /// The slow disk ends all saves.
+    /// A slow disk ends the save that is under way. False if there is none.
+    fn end_save(&mut self, now: Time) -> bool {
+        let Some(saved) = self.record.saves.end() else { return false };
+        self.record.saved = Some(saved.clone());
+        self.input(now, |engine, cx| engine.on_saved(cx, saved));
+        true
+    }
+
+    /// A slow disk ends all saves.
     fn end_saves(&mut self, now: Time) {
-        for saved in std::mem::take(&mut self.record.begun) {
-            self.input(now, |engine, cx| engine.on_saved(cx, saved));
-        }
+        while self.end_save(now) {}
     }
 
     fn command(&mut self, now: Time, name: &str, action: Action) {

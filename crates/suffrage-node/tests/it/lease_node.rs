@@ -369,7 +369,8 @@ async fn a_voter_whose_disk_went_back_votes_no_more() {
 async fn a_voter_that_restarts_with_a_full_disk_votes_when_it_can_save() {
     let (network, clock) = (Network::new(11), TokioClock::new());
     let (two, _three) = {
-        let node = |id| Node::start(network.join(NodeId(id)), clock, MemoryDisk::default(), settings()).unwrap();
+        let node =
+            |id| Node::start(network.join(NodeId(id)), clock, MemoryDisk::default(), settings()).unwrap();
         (node(2), node(3))
     };
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
