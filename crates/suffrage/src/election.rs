@@ -235,3 +235,29 @@ impl Watch {
         belief.map_err(|_| Error::Stopped)?.leader.ok_or(Error::Stopped)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{Keyring, Node};
+
+    /// A program that waits to lead again finds that its lease has ended by the clock. After a pause it may find that
+    /// before the node does, and the work of the earlier leadership may not have ended: only the node decides whether the
+    /// lease is released.
+    #[tokio::test]
+    async fn a_lease_that_has_ended_by_the_clock_is_not_released_by_the_next_that_waits() {
+        let builder = Node::builder(1).key(Keyring::generate().unwrap()).voters([1]).in_memory();
+        let node = builder.member(1, suffrage_testbed::address()).start().await.unwrap();
+        let margin = Duration::from_secs(15);
+        let election =
+            node.election("x").ttl(Duration::from_secs(50)).stop_margin(margin).join().await.unwrap();
+        let leadership = election.lead().await.unwrap();
+        leadership.expire();
+        let now = election.participation.node().clock().now();
+        assert_eq!(election.slot.valid_until(now, &election.participation), None);
+        let (holder, _) = node.lease.holder("x").await.unwrap().expect("the lease is not released");
+        assert_eq!(holder.token, leadership.token());
+        node.abort();
+    }
+}
