@@ -395,6 +395,73 @@ async fn a_voter_that_restarts_with_a_full_disk_votes_when_it_can_save() {
     assert!(ignored.is_empty(), "{ignored:?}");
 }
 
+/// A clock that jumps after some readings: the process is paused between two of them.
+#[derive(Clone)]
+struct Pausing {
+    clock: TokioClock,
+    /// The readings until the pause, the length of the pause, and the sum of the pauses before.
+    pause: Arc<Mutex<(u32, Span, Span)>>,
+}
+
+impl Pausing {
+    fn new() -> Pausing {
+        Pausing { clock: TokioClock::new(), pause: Arc::default() }
+    }
+
+    fn pause_after(&self, readings: u32, pause: Span) {
+        let mut state = self.pause.lock().unwrap();
+        (state.0, state.1) = (readings + 1, pause);
+    }
+}
+
+impl Clock for Pausing {
+    fn now(&self) -> Time {
+        let mut state = self.pause.lock().unwrap();
+        if state.0 > 0 {
+            state.0 -= 1;
+            if state.0 == 0 {
+                state.2 = state.2 + state.1;
+            }
+        }
+        self.clock.now() + state.2
+    }
+    async fn sleep_until(&self, time: Time) {
+        while self.now() < time {
+            after(time.since(self.now())).await;
+        }
+    }
+}
+
+/// The process is paused right after a node begins to hand over, before the application learns of it, and a little longer
+/// than the stop margin. The lease expires: it is not released before the application has had its margin.
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_released_before_the_application_knows_of_the_hand_over() {
+    for readings in 1..10 {
+        let (network, clock) = (Network::new(12), Pausing::new());
+        let node = Node::start(network.join(NodeId(1)), clock.clone(), MemoryDisk::default(), single_voter());
+        let node = node.unwrap();
+        let margin = Span::from_millis(200);
+        let part = node.join("x", CandidateConfig { stop_margin: margin, ..config() }).await.unwrap();
+        let held = leads(&part).await;
+        // Between two renewals.
+        after(Span::from_millis(20)).await;
+        let token = held.token();
+        clock.pause_after(readings, margin + Span::from_millis(10));
+        assert!(node.resign("x").await.unwrap());
+        // The rest of the turn in which the node resigns.
+        while held.valid_until() > Time::ZERO {
+            after(Span::from_millis(1)).await;
+        }
+        let holder = node.holder("x").await.unwrap().map(|(leader, _)| leader.token);
+        let told = held.hands_over();
+        assert!(told || holder == Some(token), "after {readings} readings: released without notice");
+        if readings == 1 {
+            assert_eq!(holder, Some(token), "the pause is the whole notice");
+        }
+        node.abort();
+    }
+}
+
 /// A grant belongs to a node and its boot: a second process with the same id waits until the lease of the first one has
 /// ended.
 #[tokio::test(start_paused = true)]
