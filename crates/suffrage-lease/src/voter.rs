@@ -649,7 +649,7 @@ impl Voter {
             && (newest.configuration.cluster() != configuration.cluster()
                 || newest.configuration.version() >= configuration.version())
         {
-            return newest.configuration.version() == self.saved.configuration.version();
+            return !self.installs();
         }
         let durable = self.begin_save(fx, |saved| {
             saved.certain = true;

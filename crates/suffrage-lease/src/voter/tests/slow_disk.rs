@@ -237,3 +237,19 @@ fn a_question_of_a_coordinator_that_changes_nothing_is_not_saved() {
     assert!(matches!(reply, Some(MembershipMessage::Promised { .. })), "{reply:?}");
     assert_eq!(slow.begun(), 1);
 }
+
+/// A newcomer hears of its cluster, which has version 0 like the list that it was started with, and then of another one.
+#[test]
+fn a_newcomer_uses_the_configuration_of_its_cluster_when_the_disk_has_it() {
+    let mut slow = SlowVoter::new();
+    slow.voter.saved.certain = false;
+    let found = |id| {
+        let voters = [(NodeId(id), String::new())];
+        Arc::new(Configuration::founding(voters, "1%".parse().unwrap()).unwrap())
+    };
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(7)));
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(7)), "the disk does not have it yet");
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(8)), "it is being saved that it has another");
+    assert!(slow.begun() == 1 && slow.saved(0).installed);
+    assert_eq!(*slow.voter.saved().configuration, *found(7));
+}
