@@ -8,6 +8,8 @@ use suffrage_lease::Token;
 use suffrage_node::lease::{Belief, HeldLease, Participation};
 use tokio::sync::watch;
 
+use crate::Error;
+
 /// The lease that a [`Leadership`] of this program holds. The clones of an election share one slot: at most one of them
 /// leads at a time.
 #[derive(Clone, Debug, Default)]
@@ -50,11 +52,14 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    pub(crate) fn new(participation: Arc<Participation>) -> Campaign {
-        Campaign { participation, won: false }
+    /// Makes the node a candidate. When this returns, the node has handled all earlier commands, too.
+    pub(crate) async fn begin(participation: Arc<Participation>) -> Result<Campaign, Error> {
+        let campaign = Campaign { participation, won: false };
+        campaign.participation.begin_campaign().await.map_err(Error::from_node)?;
+        Ok(campaign)
     }
 
-    /// Makes the node a candidate. Idempotent.
+    /// Makes the node a candidate once more. Idempotent.
     pub(crate) fn campaign(&self) {
         self.participation.campaign();
     }
