@@ -3,4 +3,5 @@
 
 mod cluster;
 mod lease_node;
+mod lease_storm;
 mod restart;
