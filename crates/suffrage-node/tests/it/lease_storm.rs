@@ -120,7 +120,7 @@ impl Storm {
                 }
             }
         }
-        for name in 0..2 {
+        for (name, text) in NAMES.iter().enumerate() {
             let mut waited = 0;
             while self.leases[name].is_empty() {
                 let parts = self.members.iter().filter_map(|member| member.parts[name].as_ref());
@@ -128,7 +128,7 @@ impl Storm {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 self.check(seed);
                 waited += 1;
-                assert!(waited < 10_000, "seed {seed}: nobody leads {}", NAMES[name]);
+                assert!(waited < 10_000, "seed {seed}: nobody leads {text}");
             }
         }
     }
