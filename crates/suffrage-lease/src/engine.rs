@@ -654,6 +654,7 @@ impl Process for Engine {
     }
 
     fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        self.grants.begin_input();
         self.on_durable(cx, saved);
         self.drain_loopback(cx);
         self.arm(cx);

@@ -445,7 +445,9 @@ impl Engine {
         let Some(voter) = &mut self.voter else { return };
         let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
         let Durable { installed, replies } = voter.on_saved(&mut fx, now, saved);
+        let reports = fx.reports;
         let configuration = Arc::clone(&voter.saved().configuration);
+        self.note_grants(now, reports);
         for (coordinator, reply) in replies {
             self.send_membership(cx, coordinator, reply);
         }

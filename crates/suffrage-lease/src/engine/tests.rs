@@ -388,7 +388,8 @@ fn a_pinned_lease_is_kept_from_claims_until_it_is_released() {
 #[test]
 fn an_election_takes_little_memory() {
     const { assert!(VOTER_MEMORY < 210, "at a voter") };
-    const { assert!(ELECTION_MEMORY < 600, "at the candidate's node") };
+    // With the notice of hand-overs, 40 bytes of it. 10,000 elections take 6 MB at a node.
+    const { assert!(ELECTION_MEMORY < 640, "at the candidate's node") };
 }
 
 #[test]
