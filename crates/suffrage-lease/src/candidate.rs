@@ -178,7 +178,7 @@ impl Candidate {
     /// The longest lease that voters grant, if so many of them refuse the candidate's longer ones that it cannot be
     /// elected. It does not contend until their replies say otherwise.
     pub fn granted_at_most(&self) -> Option<Span> {
-        self.cannot_win(self.ttl_limits.refusing).then_some(self.ttl_limits.longest)
+        self.ttl_limits.longest().filter(|_| self.cannot_win(self.ttl_limits.refusing()))
     }
 
     /// Forgets the leader without an announcement: another participation of the same node will follow it.

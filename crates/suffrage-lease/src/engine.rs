@@ -392,7 +392,9 @@ impl Engine {
                 self.note_grants(now, reports);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
-                    self.query_name(cx, from, name, ask);
+                    if matches!(ask, Ask::Propose { .. }) {
+                        self.query_name(cx, from, name);
+                    }
                 }
             }
             Body::Reply(reply) => {

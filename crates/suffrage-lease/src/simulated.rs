@@ -324,7 +324,8 @@ impl Algorithm for QuorumLease {
                    validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
                    ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
                    shared-lease, undo-after-reply, skip-pin, ignore-boot, skip-drain, change-while-silent, drop-grants, \
-                   old-version-votes, mix-versions, forget-floor, blind-coordinator, skip-notice or lengthen-after-notice",
+                   old-version-votes, mix-versions, forget-floor, blind-coordinator, reply-before-save, \
+                   skip-notice or lengthen-after-notice",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {

@@ -561,10 +561,14 @@ impl Voter {
         self.unsaved.as_ref().unwrap_or(&self.saved)
     }
 
-    /// Begins to save a changed state. True if the disk has it already.
+    /// Begins to save a changed state. True if the disk has it already. No state is saved twice in a row: when the second
+    /// save ended, [`on_saved`](Voter::on_saved) would undo what [`lower_longest`](Voter::lower_longest) began meanwhile.
     fn begin_save(&mut self, fx: &mut impl Effects, change: impl FnOnce(&mut Saved)) -> bool {
         let mut state = self.newest().clone();
         change(&mut state);
+        if state == *self.newest() {
+            return self.unsaved.is_none();
+        }
         if fx.begin_save(&state) || self.timings.bug == Some(Bug::ReplyBeforeSave) {
             (self.saved, self.unsaved) = (state, None);
             return true;
@@ -663,7 +667,7 @@ impl Voter {
             && (newest.configuration.cluster() != configuration.cluster()
                 || newest.configuration.version() >= configuration.version())
         {
-            return newest.configuration.version() == self.saved.configuration.version();
+            return !self.installs();
         }
         let durable = self.begin_save(fx, |saved| {
             saved.certain = true;

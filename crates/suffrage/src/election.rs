@@ -118,8 +118,13 @@ impl Election {
                 }
                 continue;
             }
+            let Some(candidacy) = &campaign else {
+                // The lease that the node holds by now may be the one of a call that was cancelled: look again when the
+                // node has released it.
+                campaign = Some(Campaign::begin(Arc::clone(&self.participation)).await?);
+                continue;
+            };
             // A candidacy ends when the node has led, which this task may have missed: ask again.
-            let candidacy = campaign.get_or_insert_with(|| Campaign::new(Arc::clone(&self.participation)));
             candidacy.campaign();
             if let Some(held) = held
                 && clock.now() < held.valid_until()
@@ -233,5 +238,48 @@ impl Watch {
     pub async fn led(&mut self) -> Result<Leader, Error> {
         let belief = self.belief.wait_for(|belief| belief.leader.is_some()).await;
         belief.map_err(|_| Error::Stopped)?.leader.ok_or(Error::Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keyring;
+
+    /// A call of `lead` is cancelled when the node has just been elected, and the program calls `lead` again. The lease of
+    /// the first call is being released: the second call must not return it, because its work would have no notice.
+    #[tokio::test]
+    async fn a_lease_that_a_cancelled_call_gives_back_is_not_returned_by_the_next_call() {
+        let builder = Node::builder(1).key(Keyring::generate().unwrap()).voters([1]).in_memory();
+        let node = builder.member(1, suffrage_testbed::address()).start().await.unwrap();
+        let election = node.election("x").join().await.unwrap();
+        let cancelled = Campaign::begin(Arc::clone(&election.participation)).await.unwrap();
+        let mut belief = election.participation.belief();
+        belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+        drop(cancelled);
+        let leadership = election.lead().await.unwrap();
+        let (holder, _) = node.lease.holder("x").await.unwrap().expect("the program leads");
+        assert_eq!(holder.token, leadership.token());
+        assert!(leadership.is_valid());
+        node.abort();
+    }
+
+    /// A program that waits to lead again finds that its lease has ended by the clock. After a pause it may find that
+    /// before the node does, and the work of the earlier leadership may not have ended: only the node decides whether the
+    /// lease is released.
+    #[tokio::test]
+    async fn a_lease_that_has_ended_by_the_clock_is_not_released_by_the_next_that_waits() {
+        let builder = Node::builder(1).key(Keyring::generate().unwrap()).voters([1]).in_memory();
+        let node = builder.member(1, suffrage_testbed::address()).start().await.unwrap();
+        let margin = Duration::from_secs(15);
+        let election =
+            node.election("x").ttl(Duration::from_secs(50)).stop_margin(margin).join().await.unwrap();
+        let leadership = election.lead().await.unwrap();
+        leadership.expire();
+        let now = election.participation.node().clock().now();
+        assert_eq!(election.slot.valid_until(now, &election.participation), None);
+        let (holder, _) = node.lease.holder("x").await.unwrap().expect("the lease is not released");
+        assert_eq!(holder.token, leadership.token());
+        node.abort();
     }
 }

@@ -8,6 +8,8 @@ use suffrage_lease::Token;
 use suffrage_node::lease::{Belief, HeldLease, Participation};
 use tokio::sync::watch;
 
+use crate::Error;
+
 /// The lease that a [`Leadership`] of this program holds. The clones of an election share one slot: at most one of them
 /// leads at a time.
 #[derive(Clone, Debug, Default)]
@@ -19,19 +21,19 @@ impl LeaseSlot {
     }
 
     /// The end of the lease in the slot. A lease that has ended leaves the slot for good: a late renewal must not
-    /// revive it.
+    /// revive it. The clock says that it has ended, and nobody says that the work has: the node does not release it.
     pub(crate) fn valid_until(&self, now: Time, participation: &Participation) -> Option<Time> {
         let mut slot = self.lock();
         if let Some(ended) = slot.take_if(|held| now >= held.valid_until()) {
             ended.end();
-            participation.release(None);
+            participation.withdraw();
         }
         slot.as_ref().map(|held| held.valid_until())
     }
 
-    /// Ends this lease and releases it at once, to a given node or to the next candidate: the work has ended. If the lease has left the slot before,
-    /// another leadership of this program may hold the next lease, and the node gets no command. The lock orders the
-    /// commands of this leadership before those of the next one.
+    /// Ends this lease and releases it at once, to a given node or to the next candidate: the work has ended. If the lease
+    /// has left the slot before, another leadership of this program may hold the next lease, and the node gets no command.
+    /// The lock orders the commands of this leadership before those of the next one.
     fn end(&self, lease: &Arc<HeldLease>, participation: &Participation, to: Option<NodeId>) {
         let mut slot = self.lock();
         // The lease turns invalid here before the node tells any peer.
@@ -50,11 +52,14 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    pub(crate) fn new(participation: Arc<Participation>) -> Campaign {
-        Campaign { participation, won: false }
+    /// Makes the node a candidate. When this returns, the node has handled all earlier commands, too.
+    pub(crate) async fn begin(participation: Arc<Participation>) -> Result<Campaign, Error> {
+        let campaign = Campaign { participation, won: false };
+        campaign.participation.begin_campaign().await.map_err(Error::from_node)?;
+        Ok(campaign)
     }
 
-    /// Makes the node a candidate. Idempotent.
+    /// Makes the node a candidate once more. Idempotent.
     pub(crate) fn campaign(&self) {
         self.participation.campaign();
     }
@@ -88,8 +93,8 @@ impl Drop for Campaign {
 /// operator at another node) first shortens the lease to the [stop margin](crate::ElectionBuilder::stop_margin):
 /// [`lost`](Leadership::lost) returns, and the leadership is valid until the margin is over or this value is dropped.
 ///
-/// Dropping a leadership releases the lease at once, and another node may lead a moment later: stop the work before, also work that this program has spawned (tasks, threads, processes). A
-/// future that owns a leadership and is dropped, for example by `tokio::select!` or `JoinHandle::abort`, drops its locals
+/// Dropping a leadership releases the lease at once, and another node may lead a moment later: stop the work before, also
+/// work that this program has spawned (tasks, threads, processes). A future that owns a leadership and is dropped, for example by `tokio::select!` or `JoinHandle::abort`, drops its locals
 /// in the reverse order of their declaration: declare the leadership before the work. A
 /// [`Supervisor`](crate::Supervisor) does this for a command.
 #[derive(Debug)]
@@ -150,6 +155,12 @@ impl Leadership {
                 _ = belief.wait_for(|belief| !mine(belief)) => return,
             }
         }
+    }
+
+    /// The clock has passed the end of the lease.
+    #[cfg(test)]
+    pub(crate) fn expire(&self) {
+        self.held.end();
     }
 
     /// Hands over to another node. If that node does not take the lease, the next candidate gets it.

@@ -175,6 +175,12 @@ impl Supervisor {
         self.afterwards() + self.grace + self.kill
     }
 
+    /// The stop margin of the election. Never zero: without a margin a node releases at once when it is told to hand over,
+    /// while the command runs.
+    fn stop_margin(&self) -> Duration {
+        self.margin().max(self.tick())
+    }
+
     /// Checks that the timings fit into the lease at the node that is configured. The error suggests timings that do.
     pub fn check(&self, node: &NodeBuilder) -> Result<(), Error> {
         self.check_settings(&node.settings()?).map_err(Error::InvalidConfig)
@@ -237,8 +243,13 @@ impl Supervisor {
         mut signals: mpsc::Receiver<i32>,
         on_event: &(dyn Fn(SupervisorEvent) + Sync),
     ) -> Result<u8, Error> {
-        let election =
-            node.election(&self.name).ttl(self.ttl).rank(self.rank).stop_margin(self.margin()).join().await?;
+        let election = node
+            .election(&self.name)
+            .ttl(self.ttl)
+            .rank(self.rank)
+            .stop_margin(self.stop_margin())
+            .join()
+            .await?;
         let mut backoff = FIRST_BACKOFF;
         loop {
             on_event(SupervisorEvent::Waiting);
@@ -342,6 +353,17 @@ mod tests {
         let ttl = number("a ttl of at least ", "s");
         assert_eq!(supervisor(ttl, 800).check_settings(&settings()), Ok(()), "{refused}");
         assert!(supervisor(ttl - 10, 800).check_settings(&settings()).is_err(), "{refused}");
+    }
+
+    /// A command that needs no time to stop runs until the node is told to hand over.
+    #[test]
+    fn a_lease_is_never_released_before_the_command_has_ended() {
+        let none = Supervisor { kill: Duration::ZERO, ..supervisor(1_000, 0) };
+        assert_eq!(none.check_settings(&settings()), Ok(()));
+        assert!(none.margin().is_zero() && !none.stop_margin().is_zero());
+        let longest = CandidateConfig { ttl: span(none.ttl), ..CandidateConfig::default() };
+        assert!(span(none.stop_margin()) <= longest.longest_margin(&settings().engine()));
+        assert_eq!(supervisor(3_000, 500).stop_margin(), Duration::from_millis(600));
     }
 
     #[test]

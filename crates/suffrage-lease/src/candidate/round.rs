@@ -86,22 +86,32 @@ pub(super) struct RttProbe {
     pub(super) answered: Voters,
 }
 
-/// The voters that grant no lease as long as the candidate asks for, by their last replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct TtlLimits {
-    pub(super) refusing: Voters,
-    /// The limit of the voter that told it last.
-    pub(super) longest: Span,
-}
+/// The voters that grant no lease as long as the candidate asks for, by their last replies. Few candidates have any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct TtlLimits(Option<Box<(Voters, Span)>>);
 
 impl TtlLimits {
+    /// The voters that refuse.
+    pub(super) fn refusing(&self) -> Voters {
+        self.0.as_ref().map(|limits| limits.0).unwrap_or_default()
+    }
+
+    /// The limit of the voter that told it last, if one refuses.
+    pub(super) fn longest(&self) -> Option<Span> {
+        self.0.as_ref().map(|limits| limits.1)
+    }
+
     /// This voter grants leases up to `longest`. The candidate asks for `ttl`.
     pub(super) fn update(&mut self, voter: usize, ttl: Span, longest: Span) {
         if longest < ttl {
-            self.refusing.add(voter);
-            self.longest = longest;
-        } else {
-            self.refusing.remove(voter);
+            let limits = self.0.get_or_insert_default();
+            limits.0.add(voter);
+            limits.1 = longest;
+        } else if let Some(limits) = &mut self.0 {
+            limits.0.remove(voter);
+            if limits.0.len() == 0 {
+                self.0 = None;
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use suffrage_core::{Context, NodeId, Time};
 use super::Engine;
 use super::command::ElectionName;
 use super::effects::NodeEffects;
-use crate::message::{Ask, Body, Grant, Name, Reply};
+use crate::message::{Body, Grant, Name, Reply};
 use crate::voter::{Voter, per_entry};
 
 /// A value that no later input depends on: two engines that differ only in it are equal, and the model checker explores
@@ -145,6 +145,16 @@ impl GrantNotes {
 #[derive(Debug, Default)]
 pub(super) struct VoterReports(pub(super) Vec<(Name, VoterReport)>);
 
+impl VoterReports {
+    /// The new holders, with their elections.
+    pub(super) fn granted(&self) -> impl Iterator<Item = (NodeId, Name)> {
+        self.0.iter().filter_map(|(name, report)| match report {
+            VoterReport::Granted(Some(grant)) => Some((grant.holder, *name)),
+            _ => None,
+        })
+    }
+}
+
 /// A change that a voter has reported.
 #[derive(Debug)]
 pub(super) enum VoterReport {
@@ -183,16 +193,13 @@ impl Engine {
         }
     }
 
-    /// Asks the holder for the text of the election's name, if the voter has granted this request and lacks the text.
-    pub(super) fn query_name(&mut self, cx: &mut Context<'_, Self>, from: NodeId, name: Name, ask: Ask) {
-        if matches!(ask, Ask::Propose { .. })
-            && self.grants.lacks_text(name)
-            && self.voter().is_some_and(|voter| {
-                voter.grant(cx.now(), name).is_some_and(|(grant, _)| grant.holder == from)
-            })
-        {
+    /// Asks the holder of the lease that the voter has granted for the text of the election's name, if the voter lacks it.
+    pub(super) fn query_name(&mut self, cx: &mut Context<'_, Self>, holder: NodeId, name: Name) {
+        let holds =
+            |voter: &Voter| voter.grant(cx.now(), name).is_some_and(|(grant, _)| grant.holder == holder);
+        if self.grants.lacks_text(name) && self.voter().is_some_and(holds) {
             let header = self.membership.header();
-            NodeEffects::of_node(cx, &mut self.loopback, header).deliver(from, name, Body::NameQuery);
+            NodeEffects::of_node(cx, &mut self.loopback, header).deliver(holder, name, Body::NameQuery);
         }
     }
 

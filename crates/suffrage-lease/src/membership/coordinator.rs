@@ -21,7 +21,7 @@ use super::message::{Ballot, ChangeRefusal, Identity, MembershipMessage};
 use crate::candidate::MAX_VOTERS;
 use crate::timings::Bug;
 
-/// The longest time between two attempts, in rounds.
+/// The longest time that an attempt waits for answers, and the longest time between two attempts, in rounds.
 const LONGEST_BACKOFF: u32 = 16;
 /// After this many attempts voters that do not answer count as gone: datagrams are lost.
 const ATTEMPTS: u32 = 3;
@@ -232,7 +232,7 @@ pub struct Coordinator {
     disks: BTreeMap<NodeId, Option<DiskId>>,
     /// The greatest counter of a ballot that this node has heard of.
     counter: u64,
-    /// The time that voters have to answer.
+    /// The time that voters have to answer the first attempt.
     round: Span,
     attempts: u32,
     /// Whether a founder that is to be removed has had a round to name its disk.
@@ -487,7 +487,7 @@ impl Coordinator {
             undrained: BTreeSet::new(),
             drained: None,
         };
-        self.due = now + self.round;
+        self.due = now + self.round.scale(self.growth());
         self.ask_voters(fx, &MembershipMessage::Prepare(ballot));
     }
 
@@ -544,7 +544,7 @@ impl Coordinator {
             }
         };
         self.phase = Phase::Accepting { ballot, next: Arc::clone(&next), accepted: BTreeSet::new() };
-        self.due = now + self.round;
+        self.due = now + self.round.scale(self.growth());
         self.ask_voters(fx, &MembershipMessage::Accept(ballot, next));
     }
 
@@ -645,12 +645,17 @@ impl Coordinator {
         }
     }
 
+    /// How many rounds an attempt and the pause after it may take. They grow with the attempts: answers may be late because
+    /// the network or the disks of voters are slower than configured.
+    fn growth(&self) -> f64 {
+        f64::from(1 << self.attempts.min(LONGEST_BACKOFF.ilog2()))
+    }
+
     /// Waits before the next attempt: longer after each, and for a random time, so that of two coordinators one comes
     /// first.
     fn back_off(&mut self, fx: &mut impl Effects, now: Time, drained: Option<Time>) {
-        let rounds = f64::from(1 << self.attempts.min(LONGEST_BACKOFF.ilog2()));
+        let pause = self.round.scale(self.growth() * (0.5 + fx.rng().unit() / 2.0));
         self.attempts += 1;
-        let pause = self.round.scale(rounds * (0.5 + fx.rng().unit() / 2.0));
         self.due = drained.map_or(now, |drained| drained.max(now)) + pause;
         self.phase = Phase::Waiting { drained };
     }

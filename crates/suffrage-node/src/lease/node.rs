@@ -421,7 +421,12 @@ impl Node {
     }
 
     async fn request(&self, name: &str, action: Action) -> Result<bool, Error> {
-        let (name, command) = (Name::of(name), ElectionCommand::Act(action));
+        self.act(Name::of(name), action).await
+    }
+
+    /// False if the node takes no part in the election.
+    pub(super) async fn act(&self, name: Name, action: Action) -> Result<bool, Error> {
+        let command = ElectionCommand::Act(action);
         self.ask(|reply| Command::Do { name, command, reply: Some(reply) }).await
     }
 

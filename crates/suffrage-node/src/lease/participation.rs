@@ -130,6 +130,15 @@ impl Participation {
         self.tell(Action::Stand { once: true });
     }
 
+    /// Like [`campaign`](Participation::campaign), and waits until the node has handled this and all earlier commands: a
+    /// lease that an earlier command released is not in [`belief`](Participation::belief) any more.
+    pub async fn begin_campaign(&self) -> Result<(), Error> {
+        if self.candidate {
+            self.node.act(self.name, Action::Stand { once: true }).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the candidacy. If the node leads, it hands over after the stop margin.
     pub fn withdraw(&self) {
         self.tell(Action::Withdraw);

@@ -193,6 +193,12 @@ impl Storage<Saved> for Full {
     fn mark_started(&mut self) -> Result<(), Error> {
         self.disk.mark_started()
     }
+    fn saves(&self) -> Option<u64> {
+        self.disk.saves()
+    }
+    fn set_aside(&mut self) -> Result<(), Error> {
+        self.disk.set_aside()
+    }
 }
 
 /// "A `Save` is durable before anything after it happens": while the save fails, nothing happens.
@@ -355,6 +361,105 @@ async fn a_voter_whose_disk_went_back_votes_no_more() {
     assert!(one.metrics().await.unwrap().voter.is_some_and(|voter| !voter.votes), "it has lost its state");
     assert!(!one.state().borrow().is_stopped() && two.metrics().await.unwrap().mismatches.is_empty());
     assert!(part.belief().borrow().held.is_some(), "the others are a majority");
+}
+
+/// A voter restarts while its disk is full, and counts no save that has failed: its peers must not take it for one whose
+/// disk was restored.
+#[tokio::test(start_paused = true)]
+async fn a_voter_that_restarts_with_a_full_disk_votes_when_it_can_save() {
+    let (network, clock) = (Network::new(11), TokioClock::new());
+    let (two, _three) = {
+        let node =
+            |id| Node::start(network.join(NodeId(id)), clock, MemoryDisk::default(), settings()).unwrap();
+        (node(2), node(3))
+    };
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let one = || Node::start(network.join(NodeId(1)), clock, disk.clone(), settings()).unwrap();
+    let before = one();
+    let part = two.join("x", config()).await.unwrap();
+    leads(&part).await;
+    after(TTL * 3).await;
+    before.abort();
+    network.remove(NodeId(1));
+    after(TTL).await;
+    disk.full.store(true, Ordering::SeqCst);
+    let back = one();
+    let mut state = back.state();
+    state.wait_for(|state| state.storage_failure().is_some()).await.unwrap();
+    disk.full.store(false, Ordering::SeqCst);
+    state.wait_for(|state| *state == NodeState::Running).await.unwrap();
+    after(TTL * 5).await;
+    assert_eq!(*back.state().borrow(), NodeState::Running);
+    assert!(back.metrics().await.unwrap().voter.is_some_and(|voter| voter.votes));
+    let ignored = two.metrics().await.unwrap().mismatches;
+    assert!(ignored.is_empty(), "{ignored:?}");
+}
+
+/// A clock that jumps after some readings: the process is paused between two of them.
+#[derive(Clone)]
+struct Pausing {
+    clock: TokioClock,
+    /// The readings until the pause, the length of the pause, and the sum of the pauses before.
+    pause: Arc<Mutex<(u32, Span, Span)>>,
+}
+
+impl Pausing {
+    fn new() -> Pausing {
+        Pausing { clock: TokioClock::new(), pause: Arc::default() }
+    }
+
+    fn pause_after(&self, readings: u32, pause: Span) {
+        let mut state = self.pause.lock().unwrap();
+        (state.0, state.1) = (readings + 1, pause);
+    }
+}
+
+impl Clock for Pausing {
+    fn now(&self) -> Time {
+        let mut state = self.pause.lock().unwrap();
+        if state.0 > 0 {
+            state.0 -= 1;
+            if state.0 == 0 {
+                state.2 = state.2 + state.1;
+            }
+        }
+        self.clock.now() + state.2
+    }
+    async fn sleep_until(&self, time: Time) {
+        while self.now() < time {
+            after(time.since(self.now())).await;
+        }
+    }
+}
+
+/// The process is paused right after a node begins to hand over, before the application learns of it, and a little longer
+/// than the stop margin. The lease expires: it is not released before the application has had its margin.
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_released_before_the_application_knows_of_the_hand_over() {
+    for readings in 1..10 {
+        let (network, clock) = (Network::new(12), Pausing::new());
+        let node = Node::start(network.join(NodeId(1)), clock.clone(), MemoryDisk::default(), single_voter());
+        let node = node.unwrap();
+        let margin = Span::from_millis(200);
+        let part = node.join("x", CandidateConfig { stop_margin: margin, ..config() }).await.unwrap();
+        let held = leads(&part).await;
+        // Between two renewals.
+        after(Span::from_millis(20)).await;
+        let token = held.token();
+        clock.pause_after(readings, margin + Span::from_millis(10));
+        assert!(node.resign("x").await.unwrap());
+        // The rest of the turn in which the node resigns.
+        while held.valid_until() > Time::ZERO {
+            after(Span::from_millis(1)).await;
+        }
+        let holder = node.holder("x").await.unwrap().map(|(leader, _)| leader.token);
+        let told = held.hands_over();
+        assert!(told || holder == Some(token), "after {readings} readings: released without notice");
+        if readings == 1 {
+            assert_eq!(holder, Some(token), "the pause is the whole notice");
+        }
+        node.abort();
+    }
 }
 
 /// A grant belongs to a node and its boot: a second process with the same id waits until the lease of the first one has

@@ -28,7 +28,7 @@ impl World {
     fn life(&mut self, id: u64, config: EngineConfig, start: Start<Saved>, life: u64) {
         let (me, now) = (NodeId(id), at(0));
         let rng = Rng::new(1_000 * life + id);
-        let record = Record { now, rng, sent: Vec::new(), news: Vec::new(), saved: None, due: None };
+        let record = Record::new(now, rng);
         let mut harness = Harness { engine: Engine::new(me, config).unwrap(), record };
         harness.input(now, |engine, cx| engine.on_start(cx, start));
         self.0.insert(id, harness);
@@ -439,6 +439,37 @@ fn a_voter_that_is_not_drained_yet_does_not_make_a_change_impossible() {
     }
     let progress = world.0[&1].engine.change(at(20_000)).map(|(_, progress)| progress);
     assert_eq!(progress, Some(ChangeProgress::Made));
+}
+
+/// Makes a change while messages take this long, and saves that long, in milliseconds. Returns its progress in the end.
+fn change_slowly(message: u64, save: u64) -> Option<ChangeProgress> {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.0.values_mut().for_each(|harness| harness.record.slow_disk = true);
+    world.change(at(0), 1, Change::Remove(NodeId(3)));
+    let mut in_flight: Vec<(u64, Flight)> = Vec::new();
+    let mut saving: BTreeMap<u64, u64> = BTreeMap::new();
+    for now in 0..60_000 {
+        for (&id, harness) in &mut world.0 {
+            if harness.record.saves.writing().is_some() && now >= *saving.entry(id).or_insert(now + save) {
+                saving.remove(&id);
+                harness.end_save(at(now));
+            }
+            harness.fire_timer(at(now));
+        }
+        for flight in in_flight.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
+            world.arrive(at(now), flight.1);
+        }
+        in_flight.extend(world.sent().into_iter().map(|flight| (now + message, flight)));
+    }
+    world.0[&1].engine.change(at(60_000)).map(|(_, progress)| progress)
+}
+
+/// Voters on other continents answer later than after three of the configured delays, and so do slow disks.
+#[test]
+fn a_change_is_made_however_late_voters_answer() {
+    for (message, save) in [(1, 1), (75, 1), (150, 1), (1, 100), (1, 500), (75, 300)] {
+        assert_eq!(change_slowly(message, save), Some(ChangeProgress::Made), "{message} ms, saves {save} ms");
+    }
 }
 
 /// A cluster that an earlier version of this program founded may have such a list.

@@ -92,6 +92,23 @@ fn a_voter_lists_what_it_has_granted_and_asks_the_holder_for_the_name() {
     assert_eq!(harness.changes(), [("x".to_string(), Some(2))]);
 }
 
+/// The first grant of a voter waits for its disk.
+#[test]
+fn a_voter_lists_what_it_has_granted_when_its_disk_had_the_state() {
+    let mut harness = Harness::new(3);
+    harness.record.slow_disk = true;
+    harness.hold(at(0), HOLDER, [prepare(1)]);
+    harness.end_saves(at(1));
+    assert_eq!(queries(&harness.hold(at(2), HOLDER, [propose(1, false)])), 0, "nothing is granted yet");
+    assert_eq!(harness.granted(at(2)), None);
+    harness.end_saves(at(3));
+    let replies: Vec<_> = harness.sent().into_iter().map(|(to, message)| (to, message.body)).collect();
+    assert_eq!(queries(&replies), 1, "{replies:?}");
+    assert_eq!(harness.granted(at(3)), Some((None, Some((HOLDER, 1)))));
+    harness.hold(at(4), HOLDER, [text("x")]);
+    assert_eq!(harness.changes(), [("x".to_string(), Some(1))]);
+}
+
 /// A text is stored while the voter knows the election, and nobody can make it store another.
 #[test]
 fn a_voter_stores_the_names_of_granted_elections_only_and_forgets_them() {

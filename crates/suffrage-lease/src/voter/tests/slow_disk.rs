@@ -210,3 +210,59 @@ fn a_configuration_is_used_when_the_disk_has_it() {
     assert_eq!(slow.reply(), None, "a question of the earlier configuration is void");
     assert_eq!(rejected(slow.prepare("y", B, 5_000)), Some(5_000), "the floor counts");
 }
+
+/// A repeated question of a coordinator must not begin a second save of the same state: when that one ended, it would
+/// restore a longer `longest` while the disk is about to have the shorter one.
+#[test]
+fn a_repeated_question_of_a_coordinator_does_not_grant_a_lease_that_the_disk_is_about_to_forget() {
+    let mut slow = SlowVoter::new();
+    slow.now = slow.now + Span::from_millis(TTL);
+    let prepare = MembershipMessage::Prepare(ballot(3));
+    for _ in 0..2 {
+        assert_eq!(slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare), None);
+    }
+    let replies = slow.saved(0).replies;
+    assert_eq!(replies.len(), 2, "{replies:?}");
+    // All leases expire, and the voter begins to save that there is none.
+    for _ in 0..2 {
+        slow.now = slow.now + Span::from_millis(TTL);
+        slow.voter.on_due(&mut slow.fx, slow.now);
+    }
+    let shorter = slow.begun() - 1;
+    assert!(slow.fx.begun[shorter].longest.is_zero());
+    // A save of before ends.
+    for number in 1..shorter {
+        slow.saved(number);
+    }
+    assert!(promised(slow.prepare("x", B, 2)));
+    let reply = slow.propose("x", B, 2, TTL);
+    assert_eq!(reply, None, "after a crash, the disk would have {:?}", slow.fx.begun[shorter].longest);
+}
+
+/// What the disk has already is answered at once.
+#[test]
+fn a_question_of_a_coordinator_that_changes_nothing_is_not_saved() {
+    let mut slow = SlowVoter::new();
+    let prepare = MembershipMessage::Prepare(ballot(3));
+    assert_eq!(slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare), None);
+    slow.saved(0);
+    let reply = slow.voter.on_change(&mut slow.fx, slow.now, C, &prepare);
+    assert!(matches!(reply, Some(MembershipMessage::Promised { .. })), "{reply:?}");
+    assert_eq!(slow.begun(), 1);
+}
+
+/// A newcomer hears of its cluster, which has version 0 like the list that it was started with, and then of another one.
+#[test]
+fn a_newcomer_uses_the_configuration_of_its_cluster_when_the_disk_has_it() {
+    let mut slow = SlowVoter::new();
+    slow.voter.saved.certain = false;
+    let found = |id| {
+        let voters = [(NodeId(id), String::new())];
+        Arc::new(Configuration::founding(voters, "1%".parse().unwrap()).unwrap())
+    };
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(7)));
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(7)), "the disk does not have it yet");
+    assert!(!slow.voter.install(&mut slow.fx, slow.now, &found(8)), "it is being saved that it has another");
+    assert!(slow.begun() == 1 && slow.saved(0).installed);
+    assert_eq!(*slow.voter.saved().configuration, *found(7));
+}

@@ -202,7 +202,20 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 MembershipChange::Left { index } => self.on_left(index),
             }
         }
+        self.publish_events();
         result
+    }
+
+    /// Publishes beliefs after every input, before the next one: a lease is not released before the application knows
+    /// that the node hands over, and no datagram leaves before a leadership has ended here.
+    fn publish_events(&mut self) {
+        self.record_events();
+        let mut events = std::mem::take(&mut self.out.events);
+        for event in events.drain(..) {
+            self.publish(event);
+        }
+        (self.out.events, self.recorded) = (events, 0);
+        self.pin_late_notices();
     }
 
     /// Records a report of the engine, and passes it to the operator.
@@ -373,8 +386,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// Carries out the effects in this order: save, publish beliefs, send datagrams, reply to clients. False if the
-    /// node was stopped while it could not save.
+    /// Carries out the effects in this order: save, send datagrams, reply to clients. Beliefs are published before
+    /// ([`publish_events`](Task::publish_events)): a node that saves here starts, and has none. False if the node was
+    /// stopped while it could not save.
     async fn carry_out(&mut self) -> bool {
         self.start_next_write();
         loop {
@@ -382,13 +396,6 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 if !self.save().await {
                     return false;
                 }
-                self.record_events();
-                let mut events = std::mem::take(&mut self.out.events);
-                for event in events.drain(..) {
-                    self.publish(event);
-                }
-                (self.out.events, self.recorded) = (events, 0);
-                self.pin_late_notices();
                 let transport = &self.transport;
                 // The transport counts failures. A peer that misses a message asks again.
                 self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
@@ -452,7 +459,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let mut last = written;
         loop {
             let Ok((disk, written)) = last else { return false };
-            if let (Some(last), Some(voter)) = (disk.saves(), self.node.engine().voter_state()) {
+            // Before its first save a process has no saves of its own: the count is that of the process before.
+            if let (Ok(()), Some(last), Some(voter)) =
+                (&written, disk.saves(), self.node.engine().voter_state())
+            {
                 let first = self.out.disk.map_or(last, |stamp| stamp.first);
                 self.out.disk = Some(DiskStamp { disk: voter.saved().disk, first, last });
             }
@@ -519,7 +529,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                     (Some(held), Some(_)) => {
                         held.shorten(valid_until);
                         let slack = (valid_until.since(at).as_nanos()) / NOTICE_SLACK;
-                        if now.since(at).as_nanos() > slack {
+                        // Read after the application was told.
+                        if self.clock.now().since(at).as_nanos() > slack {
                             self.late_notices.push(ElectionIndex::from(index));
                         }
                     }
