@@ -16,7 +16,7 @@
 
 (action end "A life ends: a crash, or the candidate leaves. Its questions end with it, and so does its lease, unless
   clients hold it."
-  (code "crates/suffrage-lease/src/engine.rs" "leave")
+  (code "crates/suffrage-lease/src/engine/hand_over.rs" "leave" "finish_leaving")
   (for (c Candidate))
   (when
     (alive (alive c)))
@@ -144,7 +144,7 @@
   (set-all (open (s Proposal)) (and (open s) (not (= (author s) c)))))
 
 (action lose "A candidate without a lease gives up its round, and gives back what voters may have granted."
-  (code "crates/suffrage-lease/src/candidate.rs" "lose" "on_due" "on_refused" "set_healthy")
+  (code "crates/suffrage-lease/src/candidate.rs" "lose" "on_due" "on_refused")
   (for (c Candidate))
   (when
     (alive (alive c))
@@ -156,7 +156,7 @@
   (set-all (open (s Proposal)) (and (open s) (not (= (author s) c)))))
 
 (action hand-over "A leader steps down, and then releases its token, and a greater one if it has proposed that."
-  (code "crates/suffrage-lease/src/candidate.rs" "hand_over" "step_down")
+  (code "crates/suffrage-lease/src/candidate/hand_over.rs" "release" "release_now" "end_notice" "set_healthy")
   (for (c Candidate))
   (when
     (alive (alive c))

@@ -98,6 +98,8 @@ struct Deferred {
     boot: Boot,
     ask: Ask,
     at: Time,
+    /// Questions are handled in the order of their arrival.
+    number: u64,
 }
 
 /// The state of one election at a voter.
@@ -133,7 +135,9 @@ pub struct Voter {
     /// The newest state that the voter has begun to save; none if the disk has it.
     unsaved: Option<Saved>,
     /// The last question of each candidate about each election that waits for the disk.
-    deferred: BTreeMap<(NodeId, Name), Deferred>,
+    deferred: BTreeMap<(Name, NodeId), Deferred>,
+    /// The number of questions that have waited.
+    deferrals: u64,
     /// Replies to coordinators that wait for the disk.
     deferred_replies: Vec<(NodeId, MembershipMessage)>,
     /// In an unknown election all tokens up to this one count as promised.
@@ -183,6 +187,7 @@ impl Voter {
             saved,
             unsaved: None,
             deferred: BTreeMap::new(),
+            deferrals: 0,
             deferred_replies: Vec::new(),
             floor,
             silent_until,
@@ -271,7 +276,10 @@ impl Voter {
         let (sender, boot) = from;
         match ask {
             Ask::Prepare { request, token, attribute } => {
-                let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
+                let reply = match self.awaits_grant(name) {
+                    true => None,
+                    false => self.on_prepare(fx, now, from, name, (request, token, attribute)),
+                };
                 self.reply_or_defer(fx, now, from, name, (ask, reply));
             }
             Ask::Propose { ttl, .. } if ttl.is_zero() => {}
@@ -434,8 +442,8 @@ impl Voter {
         let released = |deferred: &Deferred| {
             deferred.boot == from.1 && matches!(deferred.ask, Ask::Propose { token: it, .. } if it <= token)
         };
-        if self.deferred.get(&(from.0, name)).is_some_and(released) {
-            self.deferred.remove(&(from.0, name));
+        if self.deferred.get(&(name, from.0)).is_some_and(released) {
+            self.deferred.remove(&(name, from.0));
         }
         let grant = self.live_grant(now, name);
         let held = grant.is_some_and(|grant| self.is_held_by(&grant, from) && grant.token == token);
@@ -586,6 +594,13 @@ impl Voter {
         ttl <= self.saved.longest
     }
 
+    /// Whether a proposal in this election waits for the disk. A rival waits until it is granted: with a promise to the
+    /// rival, the leader would need a greater token for its next renewal.
+    fn awaits_grant(&self, name: Name) -> bool {
+        let of_name = self.deferred.range((name, NodeId(0))..=(name, NodeId(u64::MAX)));
+        of_name.into_iter().any(|(_, deferred)| matches!(deferred.ask, Ask::Propose { .. }))
+    }
+
     /// Replies to a candidate. A question without a reply waits for the disk.
     fn reply_or_defer(
         &mut self,
@@ -596,11 +611,12 @@ impl Voter {
         (ask, reply): (Ask, Option<Reply>),
     ) {
         // A later question replaces an earlier one.
-        self.deferred.remove(&(sender, name));
+        self.deferred.remove(&(name, sender));
         match reply {
             Some(reply) => fx.reply(sender, name, reply),
             None if self.deferred.len() < MAX_DEFERRED => {
-                self.deferred.insert((sender, name), Deferred { boot, ask, at: now });
+                self.deferrals += 1;
+                self.deferred.insert((name, sender), Deferred { boot, ask, at: now, number: self.deferrals });
             }
             None => {}
         }
@@ -623,7 +639,9 @@ impl Voter {
             self.deferred.clear();
             self.deferred_replies.clear();
         }
-        for ((sender, name), Deferred { boot, ask, at }) in std::mem::take(&mut self.deferred) {
+        let mut deferred: Vec<_> = std::mem::take(&mut self.deferred).into_iter().collect();
+        deferred.sort_by_key(|(_, deferred)| deferred.number);
+        for ((name, sender), Deferred { boot, ask, at, .. }) in deferred {
             // A candidate counts its lease from before the question: the lease would have expired.
             let expired = matches!(ask, Ask::Propose { ttl, .. } if now.since(at) >= ttl);
             if !expired {

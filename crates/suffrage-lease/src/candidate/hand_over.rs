@@ -71,6 +71,11 @@ impl Candidate {
     /// Hands over at once, because the application does not work. Yields to others for the length of a lease. Without a
     /// target the target of the hand-over that has begun stays.
     pub fn release(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
+        self.lapse(fx, now);
+        self.release_now(fx, now, to);
+    }
+
+    fn release_now(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
         let begun = self.pending_hand_over();
         let to = to.filter(|&to| to != self.me).or(begun.and_then(|begun| begun.to));
         let proposed = begun.and_then(|begun| begun.proposed).or(self.proposed());
@@ -95,7 +100,7 @@ impl Candidate {
         let until = self.hand_over.as_ref().map_or(now, |begun| begun.until);
         let slack = Span::from_nanos(self.timings.stop_margin.as_nanos() / NOTICE_SLACK);
         if !self.pinned && now.since(until) <= slack {
-            return self.release(fx, now, None);
+            return self.release_now(fx, now, None);
         }
         self.step_down(fx, now);
         self.yield_until = now + self.timings.ttl;

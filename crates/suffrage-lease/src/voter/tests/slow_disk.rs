@@ -158,6 +158,19 @@ fn a_proposal_that_waits_for_longer_than_its_lease_grants_nothing() {
     assert!(slow.voter.grant(slow.now, Name::of("x")).is_none());
 }
 
+/// Otherwise the leader would be elected without this voter, and would need a greater token for its next renewal.
+#[test]
+fn a_rival_does_not_overtake_a_proposal_that_waits() {
+    let mut slow = SlowVoter::new();
+    assert!(promised(slow.prepare("x", C, 2)));
+    assert_eq!((slow.propose("x", C, 2, 100), slow.prepare("x", B, 3)), (None, None));
+    assert!(promised(slow.prepare("y", B, 3)), "another election does not wait");
+    slow.saved(0);
+    let mut replied = slow.fx.replied.drain(..);
+    assert!(matches!(replied.next(), Some((C, Reply::Accepted { .. }))));
+    assert!(matches!(replied.next(), Some((B, Reply::Held { .. }))));
+}
+
 #[test]
 fn a_reply_to_a_coordinator_waits_for_the_disk() {
     let mut slow = SlowVoter::new();

@@ -321,9 +321,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Ok(content) => {
                 self.journal.on_messages(now, from, &content.messages);
                 self.exchange_absence(now, from, &content);
-                self.input(now, |node, cx| {
-                    content.messages.into_iter().for_each(|message| node.on_message(cx, from, message));
-                });
+                // Each message is an input of its own: the engine keeps the reports of one input.
+                for message in content.messages {
+                    self.input(now, |node, cx| node.on_message(cx, from, message));
+                }
             }
         }
     }
