@@ -73,11 +73,13 @@ pub(super) struct Notes {
     /// The time at which the last leader was lost. None if a leader is known, or if the node was not a candidate all
     /// the time since.
     pub(super) leaderless_since: Option<Time>,
+    /// Whether the node has learned of a leader, or of none, since it joined.
+    pub(super) informed: bool,
 }
 
 impl Notes {
     pub(super) fn new(election: ElectionName, validity: Span, now: Time) -> Notes {
-        Notes { election, validity, since: now, leaderless_since: None }
+        Notes { election, validity, since: now, leaderless_since: None, informed: false }
     }
 }
 
@@ -216,8 +218,15 @@ impl Journal {
                 return self.counters.renewal_seconds.record(duration(took));
             }
             Event::Follows { leader, token } => {
+                let leader = Some(Leader { node: leader, token });
+                // The node's voter may have granted this lease before the node joined.
+                if !std::mem::replace(&mut notes.informed, true)
+                    && self.history.last(notes.election.hash()) == Some(leader)
+                {
+                    return;
+                }
                 self.counters.leaders_followed += 1;
-                Some(Leader { node: leader, token })
+                leader
             }
             Event::Lost => {
                 self.counters.leaderships_ended += 1;
@@ -225,7 +234,7 @@ impl Journal {
             }
             Event::Nobody => None,
         };
-        notes.since = at;
+        (notes.since, notes.informed) = (at, true);
         if leader.is_none() {
             // Without a candidate, the lack of a leader is no failover.
             if candidate {
@@ -377,6 +386,33 @@ mod tests {
         assert_eq!(journal.refusal(at(1_011), name, all), None, "it is too old");
         journal.forget_refusal(name);
         assert_eq!(journal.refusal(at(20), name, all), None);
+    }
+
+    #[test]
+    fn a_leader_that_the_voter_knew_is_no_change() {
+        let mut journal = journal();
+        let election = ElectionName::new("x").unwrap();
+        let token = Token::after(1);
+        let grant = Grant { token, holder: NodeId(2), boot: Boot(1), attribute: 0 };
+        journal.record_grant(at(1), &GrantChange { election: election.clone(), grant: Some(grant) });
+        let mut notes = Notes::new(election.clone(), Span::from_millis(100), at(5));
+        let follows = Event::Follows { leader: NodeId(2), token };
+        journal.record(&mut notes, at(10), follows, true);
+        let changes = |journal: &Journal| {
+            (journal.history.entries(at(90), None).len(), journal.counters.leaders_followed)
+        };
+        assert_eq!(changes(&journal), (1, 0));
+        journal.record(&mut notes, at(20), Event::Nobody, true);
+        journal.record(&mut notes, at(30), follows, true);
+        assert_eq!(changes(&journal), (3, 1));
+        let mut other = Notes::new(election, Span::from_millis(100), at(40));
+        journal.record(
+            &mut other,
+            at(50),
+            Event::Follows { leader: NodeId(3), token: Token::after(2) },
+            true,
+        );
+        assert_eq!(changes(&journal), (4, 2));
     }
 
     #[test]

@@ -401,6 +401,11 @@ impl History {
         self.changes.push_back(change);
     }
 
+    /// The leader after the last change in an election. None if the history has no entry of it.
+    pub(super) fn last(&self, name: Name) -> Option<Option<Leader>> {
+        self.changes.iter().rev().find(|it| it.election.hash() == name).map(|it| it.leader)
+    }
+
     /// The entries of one election, or of all, the oldest first.
     pub(super) fn entries(&self, now: Time, name: Option<Name>) -> Vec<HistoryEntry> {
         let wanted = self.changes.iter().filter(|it| name.is_none_or(|name| name == it.election.hash()));

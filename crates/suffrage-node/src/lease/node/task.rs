@@ -727,7 +727,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
         match &mut self.locals[index.index()] {
             // The known leader has not changed.
-            Some(local) => local.notes = Notes { since: local.notes.since, ..notes },
+            Some(local) => {
+                let Notes { since, informed, .. } = local.notes;
+                local.notes = Notes { since, informed, ..notes };
+            }
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
                 *empty = Some(Local { notes, belief, held: None });
