@@ -94,9 +94,9 @@ impl Drop for Campaign {
 /// [`lost`](Leadership::lost) returns, and the leadership is valid until the margin is over or this value is dropped.
 ///
 /// Dropping a leadership releases the lease at once, and another node may lead a moment later: stop the work before, also
-/// work that this program has spawned (tasks, threads, processes). A future that owns a leadership and is dropped, for example by `tokio::select!` or `JoinHandle::abort`, drops its locals
-/// in the reverse order of their declaration: declare the leadership before the work. A
-/// [`Supervisor`](crate::Supervisor) does this for a command.
+/// work that this program has spawned (tasks, threads, processes). A future that owns a leadership and is dropped, for
+/// example by `tokio::select!` or `JoinHandle::abort`, drops its locals in the reverse order of their declaration: declare
+/// the leadership before the work. A [`Supervisor`](crate::Supervisor) does this for a command.
 #[derive(Debug)]
 #[must_use = "dropping a leadership releases the lease"]
 pub struct Leadership {

@@ -68,8 +68,8 @@ impl Engine {
         }
     }
 
-    /// Asks the leader of an election to hand over: to this node, or to the next candidate. Returns the leader; none if
-    /// this node knows of none.
+    /// Asks the leader of an election to hand over to the node `to`, or to the next candidate. Returns the leader, if this
+    /// node knows one.
     pub fn ask_to_hand_over(
         &mut self,
         cx: &mut Context<'_, Self>,
