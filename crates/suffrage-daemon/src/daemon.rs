@@ -16,6 +16,7 @@ mod credentials;
 mod http;
 mod log;
 mod notify;
+mod secrets;
 mod serve;
 mod suspension;
 mod tls;
@@ -37,6 +38,7 @@ use tracing::{error, info, warn};
 
 use self::credentials::Credentials;
 use self::http::{App, CredentialsInUse};
+pub use self::secrets::Secrets;
 use self::serve::{Limits, serve};
 use self::suspension::Suspension;
 use self::tls::Tls;
@@ -63,9 +65,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// A running node and its HTTP server. Both run until they are stopped or aborted, also if this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
-    config: Config,
     node: Node,
     transport: Arc<Udp>,
+    secrets: Secrets,
     http: Option<Http>,
     /// Holds the lock of the folder.
     _folder: Option<DataFolder>,
@@ -151,8 +153,12 @@ impl Daemon {
             }
             None => None,
         };
-        let config = config.clone();
-        Ok(Daemon { config, node, transport, http, _folder: folder })
+        let secrets = Secrets {
+            config: config.clone(),
+            transport: Arc::clone(&transport),
+            credentials: http.as_ref().map(|http| http.credentials.clone()),
+        };
+        Ok(Daemon { node, transport, secrets, http, _folder: folder })
     }
 
     /// The UDP address of the node.
@@ -170,52 +176,9 @@ impl Daemon {
         &self.node
     }
 
-    /// Reloads the keys. If the key file cannot be read, the old keys stay in use.
-    pub fn rekey(&self) -> Result<(), Error> {
-        let keyring = Keyring::load(&self.config.keys)?;
-        self.transport.rekey(&keyring);
-        let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
-        info!(keys = keys.join(" "), "keys reloaded; the first key seals");
-        Ok(())
-    }
-
-    /// Reloads the HTTP token. If the file cannot be read, the old token stays in use.
-    pub fn reload_token(&self) -> Result<(), Error> {
-        let Some(http) = self.http.as_ref().filter(|_| self.config.http_token.is_some()) else {
-            return Ok(());
-        };
-        let token = Credentials::load_token(&self.config)?;
-        http.replace_credentials(|old| Credentials { token, ..old });
-        info!("HTTP token reloaded");
-        Ok(())
-    }
-
-    /// Reloads the HTTP certificate. If the file cannot be read or the certificate is not valid now, the old certificate
-    /// stays in use.
-    pub fn reload_certificate(&self) -> Result<(), Error> {
-        let Some(http) = self.http.as_ref().filter(|_| self.config.http_cert.is_some()) else {
-            return Ok(());
-        };
-        let certificate = Credentials::load_certificate(&self.config)?;
-        Credentials { token: None, certificate: certificate.clone() }.check(&self.config)?;
-        http.replace_credentials(|old| Credentials { certificate, ..old });
-        info!("HTTP certificate reloaded");
-        Ok(())
-    }
-
-    /// Reloads keys, token and certificate. Each failure is logged and does not affect the others.
-    fn reload(&self) {
-        notify::notify(&notify::reloading());
-        if let Err(error) = self.rekey() {
-            error!("the old keys stay in use: {error}");
-        }
-        if let Err(error) = self.reload_token() {
-            error!("the old HTTP token stays in use: {error}");
-        }
-        if let Err(error) = self.reload_certificate() {
-            error!("the old HTTP certificate stays in use: {error}");
-        }
-        notify::notify("READY=1");
+    /// The keys, the HTTP token and the certificate, which can be reloaded.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Hands over all leases and stops. Clients that lead keep their leases: the daemon waits until they have resigned or
@@ -280,11 +243,6 @@ impl Http {
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.server).await.is_err() {
             abort.abort();
         }
-    }
-
-    /// Replaces the credentials.
-    fn replace_credentials(&self, change: impl FnOnce(Credentials) -> Credentials) {
-        self.credentials.send_modify(|in_use| *in_use = Arc::new(change((**in_use).clone())));
     }
 }
 
@@ -424,11 +382,21 @@ impl Signals {
 pub fn run(config: &Config, new: bool) -> Result<(), Error> {
     log::start(config);
     let failed = |source| Error::System { doing: "start".to_string(), source };
-    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    // One thread runs the node and the HTTP server: with more, requests wake threads in turn, which costs a fifth of the
+    // requests per second. Whatever may wait for a disk is a blocking task.
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let ended = tokio.block_on(run_until_signal(config, new));
     // Blocking tasks may still run; they hold nothing of value.
     tokio.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
+}
+
+/// Reloads the secrets. The node does not wait for the disk meanwhile.
+async fn reload(daemon: &Daemon) {
+    let secrets = daemon.secrets().clone();
+    notify::notify(&notify::reloading());
+    _ = tokio::task::spawn_blocking(move || secrets.reload()).await;
+    notify::notify("READY=1");
 }
 
 /// Runs a daemon in the current tokio runtime.
@@ -460,7 +428,7 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hang_up.recv() => daemon.reload(),
+            _ = hang_up.recv() => reload(&daemon).await,
             // A stuck node does not feed the watchdog.
             _ = watchdog.tick() => if http::is_alive(&daemon.node) {
                 notify::notify("WATCHDOG=1");

@@ -392,7 +392,7 @@ impl Engine {
                 self.note_grants(now, reports);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
-                    if matches!(ask, Ask::Propose { .. }) {
+                    if matches!(ask, Ask::Propose { renewal: true, .. }) {
                         self.query_name(cx, from, name);
                     }
                 }

@@ -4,9 +4,13 @@
 //! ```text
 //!   9 ──Propose──▶ 1       the voter of node 1 grants the lease; node 1 knows only the hash of the election's name
 //!   9 ◀──Accepted── 1
-//!   9 ◀──NameQuery── 1     the voter asks the holder, again with every renewal until it knows the text
+//!   9 ──Renew────▶ 1
+//!   9 ◀──Renewed── 1
+//!   9 ◀──NameQuery── 1     the voter asks the holder, with every renewal until it knows the text
 //!   9 ──NameText──▶ 1
 //! ```
+//!
+//! A lease that is released before its first renewal costs no message about its name.
 //!
 //! A text is stored while the voter knows the election: while somebody holds it, waits for it or watches it. Nobody can
 //! make a voter store the text of an election that it has not granted. The text of an election that the node has joined
@@ -145,16 +149,6 @@ impl GrantNotes {
 #[derive(Debug, Default)]
 pub(super) struct VoterReports(pub(super) Vec<(Name, VoterReport)>);
 
-impl VoterReports {
-    /// The new holders, with their elections.
-    pub(super) fn granted(&self) -> impl Iterator<Item = (NodeId, Name)> {
-        self.0.iter().filter_map(|(name, report)| match report {
-            VoterReport::Granted(Some(grant)) => Some((grant.holder, *name)),
-            _ => None,
-        })
-    }
-}
-
 /// A change that a voter has reported.
 #[derive(Debug)]
 pub(super) enum VoterReport {
@@ -193,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Asks the holder of the lease that the voter has granted for the text of the election's name, if the voter lacks it.
+    /// Asks the holder that has renewed its lease for the text of the election's name, if the voter lacks it.
     pub(super) fn query_name(&mut self, cx: &mut Context<'_, Self>, holder: NodeId, name: Name) {
         let holds =
             |voter: &Voter| voter.grant(cx.now(), name).is_some_and(|(grant, _)| grant.holder == holder);

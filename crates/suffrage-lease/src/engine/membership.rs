@@ -447,12 +447,7 @@ impl Engine {
         let Durable { installed, replies } = voter.on_saved(&mut fx, now, saved);
         let reports = fx.reports;
         let configuration = Arc::clone(&voter.saved().configuration);
-        // What waited for the disk is granted only now.
-        let granted: Vec<(NodeId, Name)> = reports.granted().collect();
         self.note_grants(now, reports);
-        for (holder, name) in granted {
-            self.query_name(cx, holder, name);
-        }
         for (coordinator, reply) in replies {
             self.send_membership(cx, coordinator, reply);
         }

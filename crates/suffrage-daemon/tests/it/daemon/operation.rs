@@ -316,7 +316,7 @@ async fn keys_are_rotated_without_interruption() {
         for id in 1..=3 {
             fs::remove_file(cluster.keys(id)).unwrap();
             Keyring::new(keys.clone()).unwrap().create(&cluster.keys(id)).unwrap();
-            cluster.daemon(id as usize).rekey().unwrap();
+            cluster.daemon(id as usize).secrets().rekey().unwrap();
             for other in 1..=3 {
                 let (_, session) = cluster.client(other).campaign("y", LONG, WAIT).await.leads();
                 assert_eq!(cluster.client(other).say("y", "resign", &session).await.status, 200);
@@ -328,7 +328,7 @@ async fn keys_are_rotated_without_interruption() {
     assert_eq!(dropped["suffrage_datagrams_dropped_total{reason=\"unauthenticated\"}"], 0.0);
     // An unreadable key file is not used.
     fs::write(cluster.keys(1), "rubbish").unwrap();
-    assert!(cluster.daemon(1).rekey().is_err());
+    assert!(cluster.daemon(1).secrets().rekey().is_err());
     assert_eq!(client.say("x", "renew", &session).await.leads().0, token);
 }
 
@@ -370,12 +370,12 @@ async fn requests_need_the_token_if_one_is_set() {
     // A new token is used after a reload.
     fs::write(&path, "another-horse-battery").unwrap();
     assert_eq!(bearer.get("/elections").await.status, 200);
-    daemon.reload_token().unwrap();
+    daemon.secrets().reload_token().unwrap();
     assert_eq!(bearer.get("/elections").await.status, 401);
     let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
     assert_eq!(renewed.get("/elections").await.status, 200);
     fs::write(&path, "short").unwrap();
-    let kept = daemon.reload_token().unwrap_err().to_string();
+    let kept = daemon.secrets().reload_token().unwrap_err().to_string();
     assert!(kept.contains("contains no token") && renewed.get("/elections").await.status == 200, "{kept}");
     // Without a token, only localhost and IP addresses are accepted as Host.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");

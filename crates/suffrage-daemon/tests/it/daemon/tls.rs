@@ -137,8 +137,8 @@ async fn a_new_certificate_and_a_new_token_are_used_after_a_reload() {
     next.sign(&certificate, &key, 2090);
     secret(&token, "another-horse-battery");
     assert_eq!(old.get("/elections").await.status, 200, "not before");
-    served.daemon.reload_certificate().unwrap();
-    served.daemon.reload_token().unwrap();
+    served.daemon.secrets().reload_certificate().unwrap();
+    served.daemon.secrets().reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 200);
     assert!(old.connect().await.err().unwrap().to_string().contains("UnknownIssuer"));
     assert_eq!(served.client(&next, TOKEN).get("/elections").await.status, 401);
@@ -148,18 +148,18 @@ async fn a_new_certificate_and_a_new_token_are_used_after_a_reload() {
     // An invalid certificate is not used. The new token is: revoking a token must not depend on the certificate.
     fs::write(&certificate, "rubbish").unwrap();
     secret(&token, "a-third-horse-battery");
-    let refused = served.daemon.reload_certificate().unwrap_err().to_string();
+    let refused = served.daemon.secrets().reload_certificate().unwrap_err().to_string();
     assert!(refused.contains("http.pem contains no certificate"), "{refused}");
-    served.daemon.reload_token().unwrap();
+    served.daemon.secrets().reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 401, "served as before, and with the new token");
     let third = served.client(&next, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
     // An invalid token does not prevent the reload of the certificate.
     served.authority.sign(&certificate, &key, 2090);
     secret(&token, "short");
-    let refused = served.daemon.reload_token().unwrap_err().to_string();
+    let refused = served.daemon.secrets().reload_token().unwrap_err().to_string();
     assert!(refused.contains("contains no token"), "{refused}");
-    served.daemon.reload_certificate().unwrap();
+    served.daemon.secrets().reload_certificate().unwrap();
     let third = served.client(&served.authority, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
 }
@@ -173,7 +173,7 @@ async fn an_expired_certificate_is_refused_except_at_start() {
     let config = Served::config(&served.cluster);
     check(&config).unwrap();
     served.authority.sign(&certificate, &key, 2021);
-    for refused in [check(&config), served.daemon.reload_certificate()] {
+    for refused in [check(&config), served.daemon.secrets().reload_certificate()] {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("http.pem expired ") && refused.contains(" days ago"), "{refused}");
     }
