@@ -1,0 +1,20 @@
+//! Elections on real servers.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts servers")]
+
+mod conformance;
+#[cfg(feature = "consul")]
+mod consul;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+mod proxy;
+mod support;
