@@ -318,3 +318,6 @@ async fn expired(lease: &Lease) {
 pub(crate) async fn never() -> Error {
     pending().await
 }
+
+#[cfg(test)]
+mod tests;
