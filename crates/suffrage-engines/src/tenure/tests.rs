@@ -201,7 +201,7 @@ fn start(world: &Arc<World>, id: u64) -> Campaign {
     let clock: Arc<dyn Clock> = Arc::<TestClock>::clone(&world.clock);
     let wish = Wish { name: "x".into(), identity: "me".into(), ttl: TTL, drift: DRIFT, clock };
     let candidate = TestCandidate { id, world: Arc::clone(world), wish: wish.clone() };
-    Campaign::start(Box::new(candidate), wish, Arc::new(watch::Sender::new(None)))
+    Campaign::start(Box::new(candidate), wish, &Tasks::new())
 }
 
 /// Five candidates lead and resign for a while, each with pauses. Returns the first two that are valid at one moment, or the
