@@ -209,7 +209,7 @@ fn start(world: &Arc<World>, id: u64) -> Campaign {
 async fn storm(seed: u64, bug: Option<Bug>) -> Result<u64, String> {
     let world = World::new(seed, bug, true);
     // The valid leaderships, which a monitor compares.
-    let valid: Arc<Mutex<BTreeMap<u64, (u64, Arc<Lease>)>>> = Arc::default();
+    let valid = Arc::new(Mutex::new(BTreeMap::<u64, (u64, Arc<Lease>)>::new()));
     let mut tasks = JoinSet::new();
     for number in 0..5u64 {
         let (world, valid) = (Arc::clone(&world), Arc::clone(&valid));
