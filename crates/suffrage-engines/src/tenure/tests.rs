@@ -250,13 +250,13 @@ async fn storm(seed: u64, bug: Option<Bug>) -> Result<u64, String> {
     let monitor = async {
         let mut greatest = (0, 0);
         loop {
-            let leases = valid.lock().unwrap();
-            let now: Vec<(u64, u64)> = leases
+            let now: Vec<(u64, u64)> = valid
+                .lock()
+                .unwrap()
                 .iter()
                 .filter(|(_, (_, lease))| !lease.left().is_zero())
                 .map(|(&id, &(token, _))| (token, id))
                 .collect();
-            drop(leases);
             if now.len() > 1 {
                 return format!("seed {seed}: {now:?} are valid at one moment");
             }
