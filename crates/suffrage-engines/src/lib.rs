@@ -38,6 +38,10 @@ mod zookeeper;
 mod election;
 mod error;
 mod facts;
+#[cfg(feature = "http")]
+mod follow;
+#[cfg(feature = "http")]
+mod http;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]

@@ -155,7 +155,7 @@ pub(crate) async fn cut(servers: &mut dyn Servers) {
             proxies.push(Proxy::start(address).await);
         }
         let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
-        let name = format!("cut {mode:?}").replace(' ', "-");
+        let name = format!("cut-{mode:?}").to_lowercase();
         let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
         let leader = lead(&ours, &name, servers.ttl(), "cut off").await;
         proxies.iter().for_each(|proxy| proxy.set(mode));
