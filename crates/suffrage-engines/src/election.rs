@@ -53,9 +53,9 @@ impl Engine {
             #[cfg(feature = "nats")]
             "nats" => Arc::new(crate::nats::Nats::new(url)?),
             #[cfg(feature = "postgres")]
-            "postgres" => Arc::new(crate::postgres::Postgres::new(url)?),
+            "postgres" | "postgresql" => Arc::new(crate::postgres::Postgres::new(url)?),
             #[cfg(feature = "redis")]
-            "redis" => Arc::new(crate::redis::Redis::new(url)?),
+            "redis" | "rediss" => Arc::new(crate::redis::Redis::new(url)?),
             #[cfg(feature = "zookeeper")]
             "zookeeper" => Arc::new(crate::zookeeper::ZooKeeper::new(url)?),
             scheme => {

@@ -40,6 +40,7 @@ mod facts;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
+#[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
 

@@ -27,18 +27,7 @@ pub(crate) fn tls_config(
     authorities: Option<&Path>,
     certificate: Option<(&Path, &Path)>,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let system = || {
-        let set = std::env::var_os("SSL_CERT_FILE").map(Into::into);
-        set.or_else(|| SYSTEM_CERTIFICATES.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists()))
-    };
-    let authorities = authorities.map(Into::into).or_else(system);
-    let authorities = authorities
-        .ok_or_else(|| Error::InvalidUrl("this system has no trusted certificates: name a file".to_string()))?;
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(certificates(&authorities)?);
-    if roots.is_empty() {
-        return Err(Error::InvalidUrl(format!("{}: there is no certificate", authorities.display())));
-    }
+    let roots = self::authorities(authorities)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| Error::InvalidUrl(error.to_string()))?.with_root_certificates(roots);
@@ -55,7 +44,25 @@ pub(crate) fn tls_config(
     Ok(Arc::new(config))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+/// The trusted certificates of a file, or those of the system.
+pub(crate) fn authorities(file: Option<&Path>) -> Result<rustls::RootCertStore, Error> {
+    let system = || {
+        let set = std::env::var_os("SSL_CERT_FILE").map(Into::into);
+        set.or_else(|| SYSTEM_CERTIFICATES.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists()))
+    };
+    let authorities = file.map(Into::into).or_else(system);
+    let authorities = authorities
+        .ok_or_else(|| Error::InvalidUrl("this system has no trusted certificates: name a file".to_string()))?;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(certificates(&authorities)?);
+    if roots.is_empty() {
+        return Err(Error::InvalidUrl(format!("{}: there is no certificate", authorities.display())));
+    }
+    Ok(roots)
+}
+
+/// The certificates of a file.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let failed = |error: rustls::pki_types::pem::Error| Error::InvalidUrl(format!("{}: {error}", path.display()));
     CertificateDer::pem_file_iter(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
