@@ -45,6 +45,7 @@ mod http;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
+#[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
 
