@@ -37,6 +37,9 @@ mod zookeeper;
 mod election;
 mod error;
 mod facts;
+#[cfg(feature = "etcd")]
+#[doc(hidden)]
+pub mod grpc;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
