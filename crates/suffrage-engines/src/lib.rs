@@ -42,6 +42,9 @@ mod facts;
 mod follow;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "etcd")]
+#[doc(hidden)]
+pub mod grpc;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
