@@ -14,7 +14,7 @@ use crate::run;
 /// One server of etcd, in its own folder.
 struct Etcd {
     /// Dropped before the folder.
-    server: Process,
+    _server: Process,
     folder: Folder,
     url: String,
 }
@@ -34,7 +34,7 @@ impl Etcd {
             .stderr(log)
             .spawn()
             .expect("etcd: `cargo xtask test` installs it");
-        let etcd = Etcd { server: Process(server), folder, url: format!("etcd://{client}/jobs") };
+        let etcd = Etcd { _server: Process(server), folder, url: format!("etcd://{client}/jobs") };
         until("etcd answers", || (run(&etcd.line("leader nobody")).code == 1).then_some(()));
         etcd
     }
