@@ -134,7 +134,7 @@ fn wrong_urls_and_unreachable_engines_are_said() {
         (format!("suffrage run --name x --on etcd://{nobody} --keys k -- true"), 2, "is about a cluster"),
         (format!("suffrage run --name x --on etcd://{nobody} --ttl 1s -- true"), 2, "the shortest is 2s"),
         (format!("suffrage run --name x --on etcd://{nobody} --stop-grace 2s -- true"), 2, "a ttl of at least"),
-        ("suffrage leader x --on etcd://a --node http://b".to_string(), 2, "cannot be used with"),
+        ("suffrage leader x --on etcd://a --node http://b".to_string(), 2, "cannot be combined with --node"),
     ] {
         let ran = run(&line);
         assert!(ran.code == code && ran.err.contains(reason), "{line}: {} {}", ran.code, ran.err);
