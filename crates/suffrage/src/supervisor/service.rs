@@ -178,7 +178,7 @@ impl Service {
                 }
                 () = self.leadership.lost() => {
                     if self.leadership.hands_over() {
-                        self.report(SupervisorEvent::HandingOver);
+                        self.report(SupervisorEvent::HandingOver(self.leadership.asked_by()));
                         // The lease has become shorter.
                         guard.extend(self.limits());
                     } else {
