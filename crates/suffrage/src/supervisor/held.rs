@@ -5,6 +5,7 @@ use std::future::pending;
 use std::mem::discriminant;
 use std::time::Duration;
 
+use suffrage_core::NodeId;
 use tokio::time::sleep;
 
 use super::SupervisorEvent;
@@ -38,6 +39,14 @@ impl Held {
         match self {
             Held::Node { leadership, .. } => leadership.hands_over(),
             Held::Engine(_) => false,
+        }
+    }
+
+    /// The node that asked the leader to hand over, if one did.
+    pub(super) fn asked_by(&self) -> Option<NodeId> {
+        match self {
+            Held::Node { leadership, .. } => leadership.asked_by(),
+            Held::Engine(_) => None,
         }
     }
 
