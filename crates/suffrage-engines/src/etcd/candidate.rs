@@ -158,7 +158,8 @@ impl EtcdCandidate {
     /// more.
     fn own_revision(&mut self, entry: Option<Entry>) -> Result<i64, Error> {
         let Some(standing) = &mut self.standing else { return Err(ended("there is no lease")) };
-        let entry = entry.filter(|entry| standing.created.is_none_or(|created| entry.create_revision == created));
+        let entry =
+            entry.filter(|entry| standing.created.is_none_or(|created| entry.create_revision == created));
         match entry {
             Some(entry) if entry.lease == standing.lease => Ok(entry.create_revision),
             Some(entry) => {
@@ -315,7 +316,9 @@ impl EtcdCandidate {
             // It wakes once, and this future can be dropped below.
             standing.own = None;
             match woken {
-                Ok(Woken::Event) => return ended("the key was deleted, or its lease has expired or was revoked"),
+                Ok(Woken::Event) => {
+                    return ended("the key was deleted, or its lease has expired or was revoked");
+                }
                 // The events since then are compacted. If the key is still there, the watch goes on from now.
                 Ok(Woken::Unknown) => {
                     let key = Arc::clone(&standing.key);

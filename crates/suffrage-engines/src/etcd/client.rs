@@ -77,7 +77,8 @@ fn meaning(status: &Status) -> Failure {
         // Tokens end, also when the permissions of anybody are changed.
         _ if is_stale_token(status) => unavailable(text),
         PERMISSION_DENIED => refused(format!(
-            "{text}: `etcdctl role grant-permission ROLE --prefix readwrite PREFIX` grants what elections need"
+            "{text}: the user of the URL or of the certificate needs a role: \
+             `etcdctl role grant-permission ROLE --prefix readwrite PREFIX`"
         )),
         INVALID_ARGUMENT if text.contains("user name is empty") => {
             refused(format!("{text}: authentication is enabled: write etcd://USER:PASSWORD@…"))
@@ -196,7 +197,8 @@ impl Client {
         message: &Message,
         deadline: Instant,
     ) -> Result<Bytes, Failure> {
-        let link = timeout_at(deadline, self.link()).await.map_err(|_| unavailable("no server answers"))??;
+        let link =
+            timeout_at(deadline, self.link()).await.map_err(|_| unavailable("no server answers"))??;
         let answers = link.answers();
         match timeout_at(deadline, link.channel.call(path, message)).await {
             Ok(Ok(answer)) => {
