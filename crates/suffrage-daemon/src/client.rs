@@ -1,6 +1,7 @@
 //! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign`, `transfer` and `voters`: queries and commands for a
 //! running node.
 
+pub(crate) mod engine;
 mod http;
 mod voters;
 
@@ -58,7 +59,11 @@ pub(crate) fn commands() -> Vec<Command> {
         .arg(to.help("The id of the next leader")),
     );
     commands.push(voters::command());
-    commands
+    let on_engine = |command: Command| match engine::NAMES.contains(&command.get_name()) {
+        true => command.arg(engine::flag()),
+        false => command,
+    };
+    commands.into_iter().map(on_engine).collect()
 }
 
 fn named(name: &'static str, about: &'static str, example: &'static str) -> Command {
@@ -110,6 +115,11 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
         let (name, matches) = matches.subcommand().expect("clap demands one of the subcommands");
         let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
         return voters::execute(name, matches, &mut session);
+    }
+    if engine::NAMES.contains(&name)
+        && let Some(url) = engine::url(matches)
+    {
+        return engine::execute(name, &url, matches, console);
     }
     let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
     if name == "elections" {

@@ -82,7 +82,7 @@ fn with_keys(command: Command) -> Command {
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help("The configuration file, in TOML [also: SUFFRAGE_CONFIG]");
-    let keys = KEYS.iter().map(|key| {
+    let keys = KEYS.iter().filter(|key| key.name != "on").map(|key| {
         Arg::new(key.name)
             .long(key.name)
             .value_name(key.value)
@@ -110,10 +110,19 @@ fn read(matches: &ArgMatches) -> Result<Config, Error> {
     };
     let flags: Vec<(&'static str, String)> = KEYS
         .iter()
+        .filter(|key| key.name != "on")
         .filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())))
         .collect();
     let file = path.as_deref().zip(text.as_deref());
-    Ok(Config::read(file, |variable| std::env::var(variable).ok(), &flags)?)
+    // The variable is for the programs that hold elections on an engine.
+    let environment = |variable: &str| std::env::var(variable).ok().filter(|_| variable != "SUFFRAGE_ON");
+    let config = Config::read(file, environment, &flags)?;
+    if config.on.is_some() {
+        let problem =
+            "a node holds elections itself, and not on an engine: remove `on`, or use `suffrage run`";
+        return Err(Error::Usage(format!("{}: {problem}", config.origin("on"))));
+    }
+    Ok(config)
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use suffrage::{Keyring, Node, NodeState, Supervisor};
+use suffrage::{Keyring, Node, NodeState, Supervisor, engines};
 use suffrage_core::{NodeId, Span};
-use suffrage_node::config::Origin;
+use suffrage_node::config::{Config, Origin};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -33,6 +33,8 @@ the command is empty.";
 const EXAMPLES: &str = "Examples:
   suffrage run --name reports --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 --keys cluster.keys -- ./reports
       one of all candidates that are started like this runs ./reports
+  suffrage run --name reports --on etcd://10.0.0.1:2379,10.0.0.2:2379/jobs -- ./reports
+      the same on an etcd that you run already; `suffrage engines` lists the engines
   suffrage run --name vip --config suffrage.toml --on-acquire 'ip addr add 10.0.0.9/24 dev eth0' \\
       --on-loss 'ip addr del 10.0.0.9/24 dev eth0' -- sleep infinity
       a virtual IP address
@@ -53,6 +55,10 @@ paused, the kernel kills the command, but not its background processes. A proces
 survives SIGKILL until it wakes. Use the fencing token, and run this program as a systemd service or in a container,
 which end with all their processes.
 
+On an engine (--on), --rank must be 0. While the engine cannot be reached, the command runs on as long as the lease is
+valid. If somebody deletes the entry of this candidate at the engine, the command is killed without a grace. Write
+passwords into a file (?password-file=PATH) or the environment (?password-env=NAME), not into the command line.
+
 With --config, the file may belong to a node on the same machine: its `listen` and `data` do not apply. This program
 listens on any free port, or on the address of --listen or SUFFRAGE_LISTEN.
 
@@ -62,7 +68,7 @@ interruption: see `suffrage keygen --help`.
 Exit codes: the exit code of the command; 128 and the number of the signal that killed it; 126 or 127 if it could not
 be run; 1 if this program failed, and 2 if the command line is wrong.";
 
-const KEYS: &[&str] = &["config", "voters", "keys", "listen", "ttl", "longest-ttl", "delay", "drift"];
+const KEYS: &[&str] = &["config", "on", "voters", "keys", "listen", "ttl", "longest-ttl", "delay", "drift"];
 const SIGNALS: [(&str, i32); 8] = [
     ("HUP", 1),
     ("INT", 2),
@@ -121,6 +127,11 @@ pub(crate) fn command() -> Command {
             text("id", "ID", "The id of this candidate, a number that no other node has [default: random]")
                 .value_parser(value_parser!(u64).range(1..)),
         )
+        .arg(text(
+            "identity",
+            "TEXT",
+            "With --on, the name of this candidate at the engine [default: host name and process id]",
+        ))
         .arg(Arg::new("quiet").long("quiet").action(ArgAction::SetTrue).help("Logs nothing"))
         .args(cluster::flags(KEYS))
         .arg(cluster::file())
@@ -174,6 +185,10 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let id = matches.get_one::<u64>("id").copied().unwrap_or(random);
     let mut config = cluster::read(KEYS, matches, Some(random))?;
     config.id = NodeId(id);
+    let supervisor = supervisor(matches, duration(config.ttl));
+    if let Some(url) = &config.on {
+        return execute_on(url, &config, supervisor, matches, console);
+    }
     // The file may belong to a node on this machine, which uses this address and this folder itself.
     if let Origin::File(..) = config.origin("listen") {
         config.listen = None;
@@ -183,11 +198,27 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         let reason = format!("{id} is the id of a voter; choose another id, or none for a random one");
         return Err(Error::flag("id", reason));
     }
+    if matches.contains_id("identity") {
+        return Err(Error::flag("identity", "names a candidate at an engine: set --on, or use --id"));
+    }
+    // The version of the key file is read before its content: no change is missed.
+    let keys = KeyFile::new(config.keys.clone());
+    let builder = cluster::builder(&config)?;
+    supervisor.check(&builder).map_err(|error| Error::flag("stop-grace", error.to_string()))?;
+    if let Some(code) = refuse(&supervisor, console) {
+        return Ok(code);
+    }
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
+}
+
+/// The supervisor that the flags describe.
+fn supervisor(matches: &ArgMatches, ttl: Duration) -> Supervisor {
     let get = |name: &str| *matches.get_one::<Duration>(name).expect("it has a default");
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let command: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
     let mut supervisor = Supervisor::new(text("name").expect("it is required"), command);
-    supervisor.ttl = duration(config.ttl);
+    supervisor.ttl = ttl;
     supervisor.rank = *matches.get_one("rank").expect("it has a default");
     supervisor.grace = get("stop-grace");
     supervisor.kill = get("kill-time");
@@ -197,17 +228,75 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     supervisor.once = matches.get_flag("once");
     // This program starts guards and nothing else.
     supervisor.adopt_orphans = true;
-    // The version of the key file is read before its content: no change is missed.
-    let keys = KeyFile::new(config.keys.clone());
-    let builder = cluster::builder(&config)?;
-    supervisor.check(&builder).map_err(|error| Error::flag("stop-grace", error.to_string()))?;
-    if let Some((code, reason)) = cannot_be_run(&supervisor.command[0]) {
-        let program = supervisor.command[0].to_string_lossy();
-        _ = writeln!(console.err, "error: {program}: {reason}");
+    supervisor
+}
+
+/// Says why the command cannot be run, and returns the exit code.
+fn refuse(supervisor: &Supervisor, console: &mut Console<'_>) -> Option<u8> {
+    let (code, reason) = cannot_be_run(&supervisor.command[0])?;
+    let program = supervisor.command[0].to_string_lossy();
+    _ = writeln!(console.err, "error: {program}: {reason}");
+    Some(code)
+}
+
+/// Runs the command while this program leads on an engine.
+fn execute_on(
+    url: &str,
+    config: &Config,
+    mut supervisor: Supervisor,
+    matches: &ArgMatches,
+    console: &mut Console<'_>,
+) -> Result<u8, Error> {
+    let wrong = |error: suffrage::Error| Error::Usage(error.to_string());
+    let engine = engines::connect(url).map_err(|error| Error::flag("on", error.to_string()))?;
+    for flag in ["voters", "keys", "listen", "longest-ttl", "delay"] {
+        if let Origin::Flag(_) = config.origin(flag) {
+            let flag = if flag == "voters" { "cluster" } else { flag };
+            return Err(Error::flag(
+                flag,
+                "is about a cluster, and not about an engine: leave out --on, or this",
+            ));
+        }
+    }
+    if config.origin("ttl") == Origin::Default {
+        supervisor.ttl = supervisor.ttl.max(engine.facts().shortest_ttl);
+    }
+    let identity = matches.get_one::<String>("identity").cloned().unwrap_or_else(own_identity);
+    supervisor.check_engine(&engine, &identity).map_err(wrong)?;
+    if let Some(code) = refuse(&supervisor, console) {
         return Ok(code);
     }
+    let quiet = matches.get_flag("quiet");
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
+    threads.block_on(async {
+        let on_event = |event| {
+            if !quiet {
+                say(&format!("{identity} on {engine}, election `{}`: {event}", supervisor.name));
+            }
+        };
+        let code = supervisor.run_on(&engine, &identity, signals()?, &on_event).await;
+        code.map_err(|error| Error::Failed(error.to_string()))
+    })
+}
+
+/// The name of this machine and the number of this process.
+fn own_identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "host" } else { host.trim() };
+    format!("{host}-{}", std::process::id())
+}
+
+/// The signals that this program handles, as they arrive.
+fn signals() -> Result<mpsc::Receiver<i32>, Error> {
+    let (sender, signals) = mpsc::channel(16);
+    for number in [1, 2, 10, 12, 15] {
+        let mut arriving = signal(SignalKind::from_raw(number))?;
+        let sender = sender.clone();
+        tokio::spawn(
+            async move { while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {} },
+        );
+    }
+    Ok(signals)
 }
 
 async fn supervise(
@@ -218,14 +307,7 @@ async fn supervise(
     id: NodeId,
 ) -> Result<u8, Error> {
     let failed = |error: suffrage::Error| Error::Failed(error.to_string());
-    let (sender, signals) = mpsc::channel(16);
-    for number in [1, 2, 10, 12, 15] {
-        let mut arriving = signal(SignalKind::from_raw(number))?;
-        let sender = sender.clone();
-        tokio::spawn(
-            async move { while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {} },
-        );
-    }
+    let signals = signals()?;
     let node = builder.start().await.map_err(failed)?;
     let name = supervisor.name.clone();
     tokio::spawn(keys.follow(node.clone(), move |news| {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
 use crate::recipe::{Leader, Recipe, Status, Wish};
-use crate::tenure::{Campaign, Leadership};
+use crate::tenure::{Campaign, Leadership, Tasks};
 use crate::url::Url;
 use crate::{Clock, Error, Facts};
 
@@ -37,41 +37,44 @@ impl std::fmt::Display for Engine {
     }
 }
 
+/// The recipe for the scheme of a URL.
+fn recipe_of(url: Url) -> Result<Arc<dyn Recipe>, Error> {
+    match url.scheme().to_string().as_str() {
+        #[cfg(feature = "consul")]
+        "consul" => Ok(Arc::new(crate::consul::Consul::new(url)?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(crate::etcd::Etcd::new(url)?)),
+        #[cfg(feature = "kubernetes")]
+        "kubernetes" => Ok(Arc::new(crate::kubernetes::Kubernetes::new(url)?)),
+        #[cfg(feature = "nats")]
+        "nats" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => Ok(Arc::new(crate::postgres::Postgres::new(url)?)),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" => Ok(Arc::new(crate::redis::Redis::new(url)?)),
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => Ok(Arc::new(crate::zookeeper::ZooKeeper::new(url)?)),
+        scheme => {
+            let without = |facts: &Facts| {
+                format!(
+                    "this program was built without {}: build it with `--features {}`",
+                    facts.name, facts.scheme
+                )
+            };
+            let schemes: Vec<&str> = crate::FACTS.iter().map(|facts| facts.scheme).collect();
+            let unknown = || format!("there is no engine `{scheme}`; engines: {}", schemes.join(", "));
+            let known = crate::FACTS.iter().find(|facts| facts.scheme == scheme);
+            Err(Error::InvalidUrl(known.map_or_else(unknown, without)))
+        }
+    }
+}
+
 impl Engine {
     /// The engine of a URL. Reads the files and the environment that the URL names, and connects when it is first used.
     pub fn connect(url: &str, clock: impl Clock) -> Result<Engine, Error> {
         let url = Url::parse(url)?;
         let shown = url.to_string().into();
-        let scheme = url.scheme().to_string();
-        let recipe: Arc<dyn Recipe> = match scheme.as_str() {
-            #[cfg(feature = "consul")]
-            "consul" => Arc::new(crate::consul::Consul::new(url)?),
-            #[cfg(feature = "etcd")]
-            "etcd" => Arc::new(crate::etcd::Etcd::new(url)?),
-            #[cfg(feature = "kubernetes")]
-            "kubernetes" => Arc::new(crate::kubernetes::Kubernetes::new(url)?),
-            #[cfg(feature = "nats")]
-            "nats" => Arc::new(crate::nats::Nats::new(url)?),
-            #[cfg(feature = "postgres")]
-            "postgres" => Arc::new(crate::postgres::Postgres::new(url)?),
-            #[cfg(feature = "redis")]
-            "redis" => Arc::new(crate::redis::Redis::new(url)?),
-            #[cfg(feature = "zookeeper")]
-            "zookeeper" => Arc::new(crate::zookeeper::ZooKeeper::new(url)?),
-            scheme => {
-                let known = crate::FACTS.iter().find(|facts| facts.scheme == scheme);
-                let known = known.map(|facts| {
-                    format!(
-                        "this program was built without {}: build it with `--features {}`",
-                        facts.name, facts.scheme
-                    )
-                });
-                let schemes: Vec<&str> = crate::FACTS.iter().map(|facts| facts.scheme).collect();
-                return Err(Error::InvalidUrl(known.unwrap_or_else(|| {
-                    format!("there is no engine `{scheme}`; engines: {}", schemes.join(", "))
-                })));
-            }
-        };
+        let recipe = recipe_of(url)?;
         Ok(Engine { recipe, clock: Arc::new(clock), shown })
     }
 
@@ -199,8 +202,7 @@ impl ElectionBuilder {
             drift: self.drift,
             clock: Arc::clone(&self.engine.clock),
         };
-        let obstacle = Arc::new(watch::Sender::new(None));
-        Ok(Election { engine: self.engine, wish, margin, obstacle, turn: Arc::default() })
+        Ok(Election { engine: self.engine, wish, margin, tasks: Tasks::new(), turn: Arc::default() })
     }
 }
 
@@ -210,7 +212,7 @@ pub struct Election {
     engine: Engine,
     wish: Wish,
     margin: Duration,
-    obstacle: Arc<watch::Sender<Option<Error>>>,
+    tasks: Tasks,
     /// Of several waiting tasks of this program, one campaigns, and the others queue.
     turn: Arc<Mutex<()>>,
 }
@@ -246,16 +248,23 @@ impl Election {
     pub async fn lead(&self) -> Result<Leadership, Error> {
         let _turn = self.turn.lock().await;
         let candidate = self.engine.recipe.candidate(self.wish.clone());
-        Campaign::start(candidate, self.wish.clone(), Arc::clone(&self.obstacle)).won(self.margin).await
+        Campaign::start(candidate, self.wish.clone(), &self.tasks).won(self.margin).await
     }
 
     /// Why the last request to the engine has failed, if it has.
     pub fn obstacle(&self) -> Option<Error> {
-        self.obstacle.borrow().clone()
+        self.tasks.obstacle.borrow().clone()
     }
 
     /// Who leads, who waits, and what an operator should know.
     pub async fn status(&self) -> Result<Status, Error> {
         self.engine.status(&self.wish.name).await
+    }
+
+    /// Waits until all candidates of this program that have given up or resigned are removed from the engine. A program
+    /// calls this before it ends: an entry that remains at the engine blocks the next leader until its lease is over.
+    pub async fn withdrawn(&self) {
+        // The sender is a part of this value: the channel is open.
+        _ = self.tasks.running.subscribe().wait_for(|running| *running == 0).await;
     }
 }

@@ -62,11 +62,11 @@ pub(crate) const KUBERNETES: Facts = Facts {
     name: "Kubernetes",
     compiled: cfg!(feature = "kubernetes"),
     token: "resourceVersion of the write that acquired the Lease",
-    validity: "from before the write was sent, for leaseDurationSeconds",
-    shortest_ttl: Duration::from_secs(1),
+    validity: "from before the write was sent, for leaseDurationSeconds or the shortest duration of other clients",
+    shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; the API server stores in etcd",
-    load: "3 writes per ttl, one watch",
+    load: "3 writes per ttl (one per second at most), one watch for all elections",
     recipe: "coordination.k8s.io Lease: client-go's leaderelection",
 };
 

@@ -158,28 +158,60 @@ impl Drop for Leadership {
     }
 }
 
+/// The tasks of one election in this program.
+#[derive(Clone)]
+pub(crate) struct Tasks {
+    /// Why the last request to the engine has failed, if it has.
+    pub(crate) obstacle: Arc<watch::Sender<Option<Error>>>,
+    /// The number of tasks whose candidates are not withdrawn yet.
+    pub(crate) running: Arc<watch::Sender<usize>>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        Tasks { obstacle: Arc::new(watch::Sender::new(None)), running: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+/// Counts a task until it ends, also if it is aborted.
+struct Running(Arc<watch::Sender<usize>>);
+
+impl Running {
+    fn new(running: &Arc<watch::Sender<usize>>) -> Running {
+        running.send_modify(|running| *running += 1);
+        Running(Arc::clone(running))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
+}
+
+/// The end of a campaign: a lease, and what the leadership drops when it ends.
+type Outcome = Result<(Arc<Lease>, oneshot::Sender<()>), Error>;
+
 /// A candidate that waits to lead. Dropping it withdraws the candidate.
 pub(crate) struct Campaign {
-    won: oneshot::Receiver<Result<(Arc<Lease>, oneshot::Sender<()>), Error>>,
+    won: oneshot::Receiver<Outcome>,
     _stay: oneshot::Sender<()>,
     withdrawn: watch::Receiver<bool>,
 }
 
 impl Campaign {
-    /// Starts the task of a candidate. `obstacle` is why it does not lead, if the engine has failed lately.
-    pub(crate) fn start(
-        candidate: Box<dyn Candidate>,
-        wish: Wish,
-        obstacle: Arc<watch::Sender<Option<Error>>>,
-    ) -> Campaign {
+    /// Starts the task of a candidate.
+    pub(crate) fn start(candidate: Box<dyn Candidate>, wish: Wish, tasks: &Tasks) -> Campaign {
         let (sender, won) = oneshot::channel();
         let (stay, left) = oneshot::channel();
         let (gone, withdrawn) = watch::channel(false);
-        let mut task = Task { candidate, wish, obstacle };
+        let mut task = Task { candidate, wish, obstacle: Arc::clone(&tasks.obstacle) };
+        let running = Running::new(&tasks.running);
         tokio::spawn(async move {
             task.run(sender, left).await;
             task.withdraw().await;
             _ = gone.send(true);
+            drop(running);
         });
         Campaign { won, _stay: stay, withdrawn }
     }
@@ -202,7 +234,7 @@ impl Task {
     /// Runs until the candidate has given up, failed, or lost its leadership.
     async fn run(
         &mut self,
-        won: oneshot::Sender<Result<(Arc<Lease>, oneshot::Sender<()>), Error>>,
+        won: oneshot::Sender<Outcome>,
         mut left: oneshot::Receiver<()>,
     ) {
         let grant = tokio::select! {
@@ -321,3 +353,6 @@ async fn expired(lease: &Lease) {
 pub(crate) async fn never() -> Error {
     pending().await
 }
+
+#[cfg(test)]
+mod tests;

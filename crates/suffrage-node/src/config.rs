@@ -59,6 +59,8 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// The key file of the cluster. Required.
     pub keys: PathBuf,
+    /// The URL of the engine that elections are held on in place of a cluster. Then nothing else is required.
+    pub on: Option<String>,
     /// The expected upper bound of the delay of a message.
     pub delay: Span,
     /// The greatest drift of clocks.
@@ -158,6 +160,7 @@ impl Config {
             listen: None,
             data: None,
             keys: PathBuf::new(),
+            on: None,
             delay: Span::from_millis(25),
             drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small"),
             longest_ttl: Span::from_millis(60_000),
@@ -267,7 +270,8 @@ impl Config {
             let (origin, key, reason) = (self.blame(key), key.to_string(), reason.to_string());
             problems.push(Problem { origin, key, reason });
         };
-        for key in KEYS.iter().filter(|key| key.required && !self.origins.contains_key(key.name)) {
+        let missing = |key: &&Key| key.required && self.on.is_none() && !self.origins.contains_key(key.name);
+        for key in KEYS.iter().filter(missing) {
             complain(key.name, &format!("is missing: set it to {}", key.help));
         }
         if self.votes() && self.data.is_none() {

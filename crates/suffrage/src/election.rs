@@ -95,6 +95,12 @@ pub struct Election {
 }
 
 impl Election {
+    /// An engine that people already run, by its URL, in place of a node: `Election::on("etcd://…")?.election("reports")`.
+    /// See [`engines`](crate::engines).
+    pub fn on(url: &str) -> Result<crate::engines::Engine, crate::engines::Error> {
+        crate::engines::connect(url)
+    }
+
     /// The name of the election.
     pub fn name(&self) -> &str {
         &self.name

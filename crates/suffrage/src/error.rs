@@ -49,6 +49,9 @@ pub enum Error {
     /// The network cannot be used.
     #[error(transparent)]
     Network(Box<dyn StdError + Send + Sync>),
+    /// An engine cannot be used.
+    #[error(transparent)]
+    Engine(#[from] crate::engines::Error),
 }
 
 impl Error {

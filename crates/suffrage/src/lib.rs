@@ -79,6 +79,7 @@
 
 mod builder;
 mod election;
+pub mod engines;
 mod error;
 mod fence;
 mod keys;

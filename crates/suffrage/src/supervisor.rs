@@ -1,11 +1,10 @@
 //! Supervision of a command that runs only while its node leads.
 
+mod held;
 mod service;
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
-use std::mem::discriminant;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,11 +15,13 @@ use suffrage_node::lease::{Settings, Why};
 pub use suffrage_node::supervise::CommandExit;
 use suffrage_node::supervise::ENTRY;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use self::held::Candidacy;
 use self::service::ServiceHandle;
 use crate::builder::span;
-use crate::{Election, Error, Node, NodeBuilder};
+use crate::engines::{self, Engine};
+use crate::{Error, Node, NodeBuilder};
 
 /// SIGHUP, SIGINT and SIGTERM have these numbers on every system.
 const HANGUP: i32 = 1;
@@ -87,6 +88,8 @@ pub enum SupervisorEvent {
     Waiting,
     /// The supervisor still waits to lead, for this reason.
     StillWaiting(Why),
+    /// The supervisor still waits to lead at an engine, for this reason.
+    StillWaitingAtEngine(String),
     /// The supervisor leads with this token.
     Leading(u64),
     /// The lease cannot be renewed: the supervisor stops the command.
@@ -104,6 +107,7 @@ impl fmt::Display for SupervisorEvent {
         match self {
             SupervisorEvent::Waiting => f.write_str("waits to lead"),
             SupervisorEvent::StillWaiting(why) => write!(f, "still waits to lead: {why}"),
+            SupervisorEvent::StillWaitingAtEngine(reason) => write!(f, "still waits to lead: {reason}"),
             SupervisorEvent::Leading(token) => write!(f, "leads with token {token}"),
             SupervisorEvent::LeaseExpiring => f.write_str("cannot renew the lease, and stops the command"),
             SupervisorEvent::HandingOver => f.write_str("hands over, and stops the command"),
@@ -240,7 +244,7 @@ impl Supervisor {
     pub async fn run(
         &self,
         node: &Node,
-        mut signals: mpsc::Receiver<i32>,
+        signals: mpsc::Receiver<i32>,
         on_event: &(dyn Fn(SupervisorEvent) + Sync),
     ) -> Result<u8, Error> {
         let election = node
@@ -250,24 +254,73 @@ impl Supervisor {
             .stop_margin(self.stop_margin())
             .join()
             .await?;
+        self.supervise(&Candidacy::Node(node.clone(), election), signals, on_event).await
+    }
+
+    /// Like [`run`](Supervisor::run), on an engine in place of a node. `identity` names this candidate at the engine.
+    ///
+    /// While the engine cannot be reached, the command runs on as long as the lease is valid. If the engine ends the lease
+    /// early, because an operator has deleted the entry of this candidate, another candidate may lead at once: the command
+    /// is killed without a grace.
+    pub async fn run_on(
+        &self,
+        engine: &Engine,
+        identity: &str,
+        signals: mpsc::Receiver<i32>,
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
+    ) -> Result<u8, Error> {
+        let election = self.check_engine(engine, identity)?;
+        let code = self.supervise(&Candidacy::Engine(election.clone()), signals, on_event).await;
+        // An entry that stays at the engine would block the next leader. If the engine is gone, the entry expires.
+        _ = timeout(self.ttl, election.withdrawn()).await;
+        code
+    }
+
+    /// Checks that an engine can do what this supervisor wants, and that the timings fit into the lease.
+    pub fn check_engine(&self, engine: &Engine, identity: &str) -> Result<engines::Election, Error> {
+        let name = engine.facts().name;
+        if self.rank != 0 {
+            let cannot = "cannot rank candidates: leave the rank at 0".to_string();
+            return Err(engines::Error::Unsupported { engine: name, cannot }.into());
+        }
+        // A renewal is due after a third of the lease, and has another third to fail in.
+        let most = (self.ttl * 3 / 10).saturating_sub(self.tick());
+        if self.margin() > most {
+            let show = |duration: Duration| span(duration).format_duration();
+            let enough = (self.margin() + self.tick()) * 10 / 3;
+            return Err(Error::InvalidConfig(format!(
+                "grace and kill time take {}, but after a lost renewal and its retry a lease of {} has only {} left: the \
+                 command would outlive the lease; shorten the grace, or set a ttl of at least {}",
+                show(self.margin()),
+                show(self.ttl),
+                show(most),
+                show(Duration::from_secs(enough.as_secs() + 1)),
+            )));
+        }
+        let election = engine.election(&self.name).ttl(self.ttl).identity(identity);
+        Ok(election.stop_margin(self.stop_margin()).join()?)
+    }
+
+    /// Runs the command whenever the candidate leads.
+    async fn supervise(
+        &self,
+        candidacy: &Candidacy,
+        mut signals: mpsc::Receiver<i32>,
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
+    ) -> Result<u8, Error> {
         let mut backoff = FIRST_BACKOFF;
         loop {
             on_event(SupervisorEvent::Waiting);
-            let leadership = tokio::select! {
-                leadership = election.lead() => leadership?,
-                never = self.explain(&election, on_event) => match never? {},
+            let held = tokio::select! {
+                held = candidacy.lead() => held?,
+                // After two leases.
+                never = candidacy.explain(self.ttl * 2, on_event) => match never? {},
                 signal = ending(&mut signals) => return Ok(CommandExit::Killed(signal).code()),
             };
-            // Without the pin, the node would stop the command for a candidate of greater rank. And after a pause of this
-            // process, it would release the lease before the guard has stopped the command: the guard has the deadlines
-            // of the lease as it was granted.
-            let pinned = election.pin().await? == Some(leadership.token());
-            if !pinned || !leadership.is_valid() || leadership.hands_over() {
-                continue;
-            }
-            on_event(SupervisorEvent::Leading(leadership.token().number()));
+            let Some(held) = held else { continue };
+            on_event(SupervisorEvent::Leading(held.token()));
             let since = BootClock.now();
-            let mut service = ServiceHandle::start(self, node, leadership)?;
+            let mut service = ServiceHandle::start(self, &candidacy.candidate(), held)?;
             let (ended, reason) = service.follow(&mut signals, on_event).await?;
             if self.once || matches!(reason, StopReason::Signal) {
                 return Ok(ended.code());
@@ -285,23 +338,6 @@ impl Supervisor {
                     signal = ending(&mut signals) => return Ok(CommandExit::Killed(signal).code()),
                 }
                 backoff = (backoff * 2).min(LONGEST_BACKOFF);
-            }
-        }
-    }
-
-    /// Reports why the node does not lead, after two leases and whenever the reason changes.
-    async fn explain(
-        &self,
-        election: &Election,
-        on_event: &(dyn Fn(SupervisorEvent) + Sync),
-    ) -> Result<Infallible, Error> {
-        let mut reported = None;
-        loop {
-            sleep(self.ttl * 2).await;
-            let why = election.status().await?.why;
-            let kind = discriminant(&why);
-            if reported.replace(kind) != Some(kind) {
-                on_event(SupervisorEvent::StillWaiting(why));
             }
         }
     }

@@ -27,12 +27,12 @@ pub(crate) trait Servers: Send {
     fn delete_entry(&self, name: &str);
 }
 
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not in time"))
 }
 
 /// Polls until the condition holds.
-async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     within(what, async {
         loop {
             match poll().await {
@@ -48,7 +48,7 @@ fn engine(servers: &dyn Servers) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
 }
 
-async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
+pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
     within("a leadership", election.lead()).await.unwrap()
 }
@@ -155,7 +155,7 @@ pub(crate) async fn cut(servers: &mut dyn Servers) {
             proxies.push(Proxy::start(address).await);
         }
         let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
-        let name = format!("cut {mode:?}").replace(' ', "-");
+        let name = format!("cut-{mode:?}").to_lowercase();
         let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
         let leader = lead(&ours, &name, servers.ttl(), "cut off").await;
         proxies.iter().for_each(|proxy| proxy.set(mode));

@@ -63,6 +63,15 @@ pub const KEYS: &[Key] = &[
         Ok(())
     })
     .required(),
+    Key::new(
+        "on",
+        "URL",
+        "the engine that elections are held on in place of a cluster, like etcd://10.0.0.1:2379; not for nodes",
+        |config, text| {
+            config.on = Some(text.to_string());
+            Ok(())
+        },
+    ),
     Key::new("data", "FOLDER", "the data folder of a voter", |config, text| {
         config.data = Some(path(text)?);
         Ok(())

@@ -20,10 +20,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::held::Held;
 use super::{INTERRUPT, StopReason, Supervisor, SupervisorEvent, TERMINATE};
+use crate::Error;
 use crate::builder::span;
-use crate::node::CommandPermit;
-use crate::{Error, Leadership, Node};
 
 type Ended = Result<(CommandExit, StopReason), Error>;
 
@@ -44,20 +44,18 @@ impl ServiceHandle {
     /// Starts the thread.
     pub(super) fn start(
         supervisor: &Supervisor,
-        node: &Node,
-        leadership: Leadership,
+        candidate: &str,
+        held: Held,
     ) -> Result<ServiceHandle, Error> {
-        let permit = node.commands().begin().ok_or(Error::Stopped)?;
         let (signals, orders) = mpsc::unbounded_channel();
         let (sender, reports) = mpsc::unbounded_channel();
         let environment = vec![
-            ("SUFFRAGE_TOKEN".to_string(), leadership.token().number().to_string()),
+            ("SUFFRAGE_TOKEN".to_string(), held.token().to_string()),
             ("SUFFRAGE_NAME".to_string(), supervisor.name.clone()),
-            ("SUFFRAGE_LEADER".to_string(), node.id().to_string()),
+            ("SUFFRAGE_LEADER".to_string(), candidate.to_string()),
         ];
         let supervisor = supervisor.clone();
-        let service =
-            Service { supervisor, environment, leadership, permit, signals: orders, reports: sender };
+        let service = Service { held, supervisor, environment, signals: orders, reports: sender };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Command)?;
         let thread = thread::Builder::new().name("suffrage-run".to_string());
         thread.spawn(move || service.run(&runtime)).map_err(Error::Command)?;
@@ -91,8 +89,7 @@ impl ServiceHandle {
 /// The state of the thread. The fields are dropped in this order if the thread panics: the lease is released after the
 /// guard, which `serve` owns, and before the node may stop.
 struct Service {
-    leadership: Leadership,
-    permit: CommandPermit,
+    held: Held,
     supervisor: Supervisor,
     environment: Vec<(String, String)>,
     /// Closed when the handle is dropped.
@@ -106,9 +103,8 @@ impl Service {
         if let Ok((exit, _)) = &ended {
             self.report(SupervisorEvent::CommandEnded(*exit));
         }
-        let Service { leadership, permit, reports, .. } = self;
-        drop(leadership);
-        drop(permit);
+        let Service { held, reports, .. } = self;
+        runtime.block_on(held.release());
         // The handle may be dropped.
         _ = reports.send(Report::Ended(ended));
     }
@@ -152,7 +148,7 @@ impl Service {
     fn limits(&self) -> Limits {
         // The clock is read first: time that passes before the second read makes the deadlines earlier, not later.
         let now = BootClock.now();
-        let end = now + span(self.leadership.valid_for());
+        let end = now + span(self.held.valid_for());
         let before = |span: Span| Time::from_nanos(end.as_nanos().saturating_sub(span.as_nanos()));
         let Supervisor { kill, .. } = self.supervisor;
         Limits {
@@ -176,18 +172,19 @@ impl Service {
                     let signalled = matches!(ended, CommandExit::Killed(signal) if passed_on.contains(&signal));
                     return Ok((ended, if signalled { StopReason::Signal } else { StopReason::Exited }));
                 }
-                () = self.leadership.lost() => {
-                    if self.leadership.hands_over() {
-                        self.report(SupervisorEvent::HandingOver);
-                        // The lease has become shorter.
+                () = self.held.lost() => {
+                    self.report(match self.held.hands_over() {
+                        true => SupervisorEvent::HandingOver,
+                        false => SupervisorEvent::LeaseExpiring,
+                    });
+                    if self.held.hands_over() || self.held.is_revoked() {
+                        // The lease has become shorter, or is over.
                         guard.extend(self.limits());
-                    } else {
-                        self.report(SupervisorEvent::LeaseExpiring);
                     }
                     guard.stop(None);
                     break StopReason::LeaseLost;
                 }
-                () = self.permit.stop_requested() => {
+                () = self.held.stop_requested() => {
                     guard.stop(None);
                     break StopReason::Stopped;
                 }
@@ -222,7 +219,7 @@ impl Service {
     async fn conclude(&self, spec: &Spec) -> Result<(), Error> {
         let Supervisor { grace, kill, .. } = self.supervisor;
         let now = BootClock.now();
-        let end = now + span(self.leadership.valid_for());
+        let end = now + span(self.held.valid_for());
         let latest = Time::from_nanos(end.as_nanos().saturating_sub(span(kill).as_nanos()));
         let grace = now + span(grace);
         let limit = if latest > now { grace.min(latest) } else { grace };
