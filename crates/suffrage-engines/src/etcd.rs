@@ -9,7 +9,8 @@
 //!   Etcd ─ Shared ─┬─ client.rs     one connection for all elections: calls, the next server, authentication
 //!                  ├─ renewals.rs   one LeaseKeepAlive stream for all leases
 //!                  ├─ checks.rs     reads of own keys after renewals, up to 100 in a request
-//!                  └─ watches.rs    one Watch stream for all watches, which goes on after a failure
+//!                  ├─ watches.rs    one Watch stream for all watches, which goes on after a failure
+//!                  └─ leases.rs     leases that the next candidate can use
 //!   candidate.rs: one lease, one key                    api.rs: the messages
 //! ```
 //!
@@ -21,6 +22,7 @@ mod api;
 mod candidate;
 mod checks;
 mod client;
+mod leases;
 mod renewals;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ use self::api::{Entry, Target};
 use self::candidate::EtcdCandidate;
 use self::checks::Checks;
 use self::client::{Client, Settings};
+use self::leases::Leases;
 use self::renewals::Renewals;
 use self::watches::Watches;
 use crate::recipe::{Candidate, Leader, Pending, Recipe, Status, Wish};
@@ -53,6 +56,7 @@ struct Shared {
     renewals: Renewals,
     checks: Checks,
     watches: Watches,
+    leases: Leases,
     /// The path of the URL, before the names of elections.
     prefix: String,
 }
@@ -110,6 +114,7 @@ impl Etcd {
             renewals: Renewals::new(Arc::clone(&client)),
             checks: Checks::new(Arc::clone(&client)),
             watches: Watches::new(Arc::clone(&client)),
+            leases: Leases::default(),
             client,
             prefix,
         };

@@ -1,7 +1,7 @@
 //! Tests against a server that answers as a test wants, with a clock that a test moves.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
@@ -30,6 +30,10 @@ struct State {
     renewal_term: AtomicI64,
     read_term: AtomicI64,
     seconds: AtomicI64,
+    /// Transactions have no reply.
+    is_silent: AtomicBool,
+    /// The paths of all requests.
+    calls: Mutex<Vec<String>>,
 }
 
 #[derive(Clone, Default)]
@@ -72,7 +76,7 @@ impl FakeServer {
             api::TXN => {
                 let range = Message::new().message(1, &self.entry());
                 let header = FakeServer::header(&self.0.read_term);
-                Message::new().message(1, &header).message(3, &range).message(3, &range)
+                Message::new().message(1, &header).number(2, 1).message(3, &range).message(3, &range)
             }
             _ => Message::new(),
         }
@@ -85,6 +89,13 @@ impl FakeServer {
         let mut read = BytesMut::new();
         while let Some(Ok(data)) = body.data().await {
             read.extend_from_slice(&data);
+            if data.is_empty() {
+                continue;
+            }
+            self.0.calls.lock().unwrap().push(path.clone());
+            if path == api::TXN && self.0.is_silent.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             // Requests are small: each comes in one piece.
             if path != api::WATCH {
                 stream.send_data(self.answer(&path, &read.split().freeze()[5..]).framed(), false).unwrap();
@@ -102,8 +113,8 @@ impl FakeServer {
         }
     }
 
-    /// Starts the server, and a candidate that leads.
-    async fn leader(&self) -> (Box<dyn Candidate>, Grant) {
+    /// Starts the server.
+    async fn start(&self) -> Etcd {
         self.0.seconds.store(TTL.as_secs() as i64, Ordering::SeqCst);
         let listener = TcpListener::bind(suffrage_testbed::address()).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -113,12 +124,24 @@ impl FakeServer {
                 tokio::spawn(server.clone().run(stream));
             }
         });
-        let etcd = connect(&format!("etcd://{address}")).unwrap();
+        connect(&format!("etcd://{address}")).unwrap()
+    }
+
+    fn candidate(&self, etcd: &Etcd) -> Box<dyn Candidate> {
         let (name, identity) = ("name".into(), "me".into());
-        let wish = Wish { name, identity, ttl: TTL, drift: 0.0, clock: Arc::new(self.clone()) };
-        let mut candidate = etcd.candidate(wish);
+        etcd.candidate(Wish { name, identity, ttl: TTL, drift: 0.0, clock: Arc::new(self.clone()) })
+    }
+
+    /// Starts the server, and a candidate that leads.
+    async fn leader(&self) -> (Box<dyn Candidate>, Grant) {
+        let mut candidate = self.candidate(&self.start().await);
         let grant = candidate.campaign().await.unwrap();
         (candidate, grant)
+    }
+
+    /// How many of these requests have arrived.
+    fn count(&self, path: &str) -> usize {
+        self.0.calls.lock().unwrap().iter().filter(|call| *call == path).count()
     }
 }
 
@@ -169,6 +192,48 @@ async fn a_lease_without_its_key_is_no_leadership() {
 
 fn connect(url: &str) -> Result<Etcd, Error> {
     Etcd::new(Url::parse(url).unwrap())
+}
+
+/// A candidate leaves its lease to the next one of this program, which needs one request to lead.
+#[tokio::test]
+async fn a_lease_is_used_again() {
+    let server = FakeServer::default();
+    let etcd = server.start().await;
+    for _ in 0..3 {
+        let mut candidate = server.candidate(&etcd);
+        candidate.campaign().await.unwrap();
+        candidate.withdraw().await.unwrap();
+    }
+    let counts = [api::LEASE_GRANT, api::TXN, api::LEASE_REVOKE].map(|path| server.count(path));
+    assert_eq!(counts, [1, 6, 0]);
+    // It is too old to lead by.
+    server.0.now.fetch_add(TTL.as_secs() / 3, Ordering::SeqCst);
+    server.candidate(&etcd).campaign().await.unwrap();
+    assert_eq!(server.count(api::LEASE_GRANT), 2);
+}
+
+/// A put without a reply may happen later: its lease is revoked, so that it fails then, and nobody uses that lease again.
+#[tokio::test]
+async fn a_lease_with_a_put_in_doubt_is_revoked() {
+    let server = FakeServer::default();
+    let etcd = server.start().await;
+    server.0.is_silent.store(true, Ordering::SeqCst);
+    let mut candidate = server.candidate(&etcd);
+    tokio::select! {
+        _ = candidate.campaign() => panic!("it cannot know that it leads"),
+        () = async {
+            while server.count(api::TXN) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        } => {}
+    }
+    server.0.is_silent.store(false, Ordering::SeqCst);
+    // The next campaign finds the key.
+    candidate.campaign().await.unwrap();
+    candidate.withdraw().await.unwrap();
+    assert_eq!((server.count(api::LEASE_GRANT), server.count(api::LEASE_REVOKE)), (1, 1));
+    server.candidate(&etcd).campaign().await.unwrap();
+    assert_eq!(server.count(api::LEASE_GRANT), 2);
 }
 
 #[test]
