@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, PATIENCE};
+use crate::support::{BootClock, CandidateProcess, Event, PATIENCE};
 
 /// The running servers of an engine.
 pub(crate) trait Servers: Send {
@@ -139,9 +139,19 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        // It waits to lead again.
-        next.resign();
-        let (again, _) = tokio::task::block_in_place(|| leader.leads());
+        // It waits to lead again. The other one stands again as well, and may be first: then it resigns again.
+        let start = BootClock.now();
+        let again = tokio::task::block_in_place(|| {
+            loop {
+                next.resign();
+                while let Some(event) = leader.next(ttl) {
+                    if let Event::Leads(token, ..) = event {
+                        return token;
+                    }
+                }
+                assert!(BootClock.now() < start + PATIENCE, "the paused process does not lead again");
+            }
+        });
         assert!(again > token, "{again} after {token}");
     }
 }
