@@ -84,7 +84,17 @@ impl AsyncWrite for Socket {
 pub(super) fn explain(error: &tokio_postgres::Error, settings: &Settings) -> Error {
     let Some(db) = error.as_db_error() else {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        return unavailable(format!("{error}{cause}"));
+        let text = format!("{error}{cause}");
+        // What the server and this program disagree about does not mend itself.
+        let mend = [
+            ("password missing", "give one in the URL, in a password file, or in PGPASSWORD"),
+            ("authentication error", "the server wants a method that this program does not know"),
+            ("invalid peer certificate", "check sslmode and sslrootcert"),
+            ("does not support TLS", "check sslmode, and the setting ssl of the server"),
+        ];
+        let mend = mend.iter().find(|(what, _)| text.contains(what));
+        return mend
+            .map_or_else(|| unavailable(text.clone()), |(_, mend)| refused(format!("{text}: {mend}")));
     };
     let (code, message) = (db.code(), db.message());
     let mend = match code {
