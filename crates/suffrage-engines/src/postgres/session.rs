@@ -22,6 +22,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryM
 
 use super::settings::{Host, Settings};
 use crate::Error;
+use crate::waiting::Changes;
 
 /// The name of the engine in errors.
 const ENGINE: &str = "PostgreSQL";
@@ -130,13 +131,6 @@ pub(super) struct Wakeups {
     names: Mutex<BTreeMap<String, watch::Sender<Changes>>>,
 }
 
-/// The number of changes and of releases of one election that this process has heard of.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) changes: u64,
-    pub(super) releases: u64,
-}
-
 impl Wakeups {
     pub(super) fn subscribe(&self, name: &str) -> watch::Receiver<Changes> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,22 +149,15 @@ impl Wakeups {
         let (what, name) = payload.split_once(' ').unwrap_or(("", payload));
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = names.get(name) {
-            bump(sender, what != "acquired");
+            sender.send_modify(|known| known.count(what != "acquired"));
         }
     }
 
     /// Wakes everybody: notifications may have been missed.
     fn wake_all(&self) {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.values().for_each(|sender| bump(sender, true));
+        names.values().for_each(|sender| sender.send_modify(|known| known.count(true)));
     }
-}
-
-fn bump(sender: &watch::Sender<Changes>, released: bool) {
-    sender.send_modify(|known| {
-        known.changes += 1;
-        known.releases += u64::from(released);
-    });
 }
 
 /// The process of the server that serves a session.

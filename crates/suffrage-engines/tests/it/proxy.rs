@@ -18,6 +18,9 @@ pub(crate) enum Mode {
     Silent,
     /// Forwards requests, and loses the replies.
     LoseReplies,
+    /// Keeps requests until the mode changes, and forwards them then: a network that is late.
+    #[allow(dead_code, reason = "not every engine needs it")]
+    Hold,
 }
 
 /// A running proxy. Ends when it is dropped.
@@ -60,12 +63,13 @@ async fn serve(client: TcpStream, server: SocketAddr, mut modes: watch::Receiver
     _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    let (requests, replies) = (modes.clone(), modes.clone());
+    let (mut requests, replies) = (modes.clone(), modes.clone());
     let up = async move {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = from_client.read(&mut buffer).await.unwrap_or(0);
-            let mode = *requests.borrow();
+            let held = requests.wait_for(|mode| *mode != Mode::Hold).await;
+            let Ok(mode) = held.map(|mode| *mode) else { return };
             if read == 0 || mode != Mode::Silent && to_server.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
