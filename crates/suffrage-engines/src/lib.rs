@@ -51,6 +51,8 @@ mod tenure;
 #[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod waiting;
 
 pub use self::election::{Election, ElectionBuilder, Engine, LeaderWatch};
 pub use self::error::Error;

@@ -194,7 +194,8 @@ pub(crate) fn python(packages: &[&str]) -> PathBuf {
     }
     _ = std::fs::remove_dir_all(&folder);
     let run = |command: &mut Command| {
-        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output =
+            command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{command:?}: {text}");
     };

@@ -5,7 +5,6 @@ use std::future::pending;
 use std::mem::discriminant;
 use std::time::Duration;
 
-use suffrage_core::NodeId;
 use tokio::time::sleep;
 
 use super::SupervisorEvent;
@@ -43,7 +42,7 @@ impl Held {
     }
 
     /// The node that asked the leader to hand over, if one did.
-    pub(super) fn asked_by(&self) -> Option<NodeId> {
+    pub(super) fn asked_by(&self) -> Option<u64> {
         match self {
             Held::Node { leadership, .. } => leadership.asked_by(),
             Held::Engine(_) => None,
