@@ -27,12 +27,12 @@ pub(crate) trait Servers: Send {
     fn delete_entry(&self, name: &str);
 }
 
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not in time"))
 }
 
 /// Polls until the condition holds.
-async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     within(what, async {
         loop {
             match poll().await {
@@ -48,7 +48,7 @@ fn engine(servers: &dyn Servers) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
 }
 
-async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
+pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
     within("a leadership", election.lead()).await.unwrap()
 }
@@ -139,9 +139,7 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        // It waits to lead again.
-        next.resign();
-        let (again, _) = tokio::task::block_in_place(|| leader.leads());
+        let again = tokio::task::block_in_place(|| leader.leads_after(&mut next, ttl));
         assert!(again > token, "{again} after {token}");
     }
 }

@@ -144,6 +144,18 @@ impl CandidateProcess {
         }
     }
 
+    /// Makes another process resign until this one leads: the other one stands again, and may be faster. Returns the token.
+    pub(crate) fn leads_after(&mut self, other: &mut CandidateProcess, ttl: Duration) -> u64 {
+        let start = BootClock.now();
+        while BootClock.now() < start + PATIENCE {
+            other.resign();
+            if let Some(Event::Leads(token, ..)) = self.next(ttl) {
+                return token;
+            }
+        }
+        panic!("the process does not lead in time");
+    }
+
     /// Waits until the process has noticed that it does not lead any more.
     pub(crate) fn lost(&mut self) -> Moment {
         loop {
@@ -173,5 +185,81 @@ fn parse(line: &str) -> Event {
         "renewed" => Event::Renewed(number(), Duration::from_nanos(number()), Duration::from_nanos(number())),
         "lost" => Event::Lost(Duration::from_nanos(number())),
         _ => panic!("a candidate printed `{line}`"),
+    }
+}
+
+/// A Python with these packages, in a folder outside the repository: made once, and shared by all tests of the machine.
+pub(crate) fn python(packages: &[&str]) -> PathBuf {
+    let name: String =
+        packages.join("-").chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    let cache = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-python");
+    std::fs::create_dir_all(&cache).expect("a cache");
+    // One test at a time makes it, also of other processes.
+    let lock = std::fs::File::create(cache.join("lock")).expect("a lock");
+    lock.lock().expect("a lock");
+    let (folder, done) = (cache.join(&name), cache.join(format!("{name}.done")));
+    let interpreter = folder.join("bin/python");
+    if done.exists() && interpreter.exists() {
+        return interpreter;
+    }
+    let run = |command: &mut Command| {
+        let output = command.stdin(Stdio::null()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let make = || run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder));
+    if !make() {
+        install("python3-venv");
+        assert!(make(), "python3 -m venv {}", folder.display());
+    }
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    assert!(run(Command::new(&interpreter).args(pip).args(packages)), "pip install {packages:?}");
+    std::fs::write(&done, "").expect("a mark");
+    interpreter
+}
+
+/// A client that is not ours, which prints what happens line by line, and reads commands.
+pub(crate) struct Foreign {
+    pub(crate) process: Server,
+    input: ChildStdin,
+    lines: mpsc::Receiver<(String, Moment)>,
+}
+
+impl Foreign {
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Foreign {
+        let log = std::fs::File::options().create(true).append(true).open(log).expect("a log");
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (sender, lines) = mpsc::channel();
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send((line, BootClock.now())).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take().expect("a pipe");
+        Foreign { process: Server(child), input, lines }
+    }
+
+    /// Waits for this line, and returns when it was printed.
+    #[track_caller]
+    pub(crate) fn says(&self, expected: &str) -> Moment {
+        let (line, now) =
+            self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line `{expected}`"));
+        assert_eq!(line, expected);
+        now
+    }
+
+    /// Whether it has printed nothing more until now.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.lines.try_recv().is_err()
+    }
+
+    /// Sends a command.
+    pub(crate) fn tell(&mut self, command: &str) {
+        writeln!(self.input, "{command}").expect("the process runs");
     }
 }
