@@ -101,7 +101,8 @@ impl Layout {
             Layout::Kazoo => "__lock__",
         };
         let (_, digits) = child.rsplit_once(before)?;
-        (digits.len() >= 10 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
+        (digits.len() >= 10 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| digits.parse().ok())?
     }
 }
 
@@ -177,7 +178,13 @@ impl ZooKeeper {
         let password = url.take_password("ZOOKEEPER_PASSWORD")?;
         let user = url.user().map(|user| (user.to_string(), password.unwrap_or_default()));
         let acl = match url.take("acl").as_deref() {
-            None => if user.is_some() { Acl::Creator } else { Acl::Open },
+            None => {
+                if user.is_some() {
+                    Acl::Creator
+                } else {
+                    Acl::Open
+                }
+            }
             Some("open") => Acl::Open,
             Some("creator") if user.is_some() => Acl::Creator,
             Some(other) => {
@@ -191,7 +198,9 @@ impl ZooKeeper {
             _ => return Err(Error::InvalidUrl("cert and key belong together".to_string())),
         };
         let tls = match url.take("tls").as_deref() {
-            Some("true") => Some(crate::transport::tls_config(cacert.as_deref().map(Path::new), certificate)?),
+            Some("true") => {
+                Some(crate::transport::tls_config(cacert.as_deref().map(Path::new), certificate)?)
+            }
             None | Some("false") if cacert.is_none() && cert.is_none() => None,
             None | Some("false") => {
                 return Err(Error::InvalidUrl("cacert, cert and key need tls=true".to_string()));
@@ -244,7 +253,9 @@ impl ZooKeeper {
                 Some(None) => {
                     let watch = link.expect_change(folder);
                     match link.children(folder, true).await? {
-                        Ok(children) if !children.iter().any(|child| self.config.layout.number(child).is_some()) => {
+                        Ok(children)
+                            if !children.iter().any(|child| self.config.layout.number(child).is_some()) =>
+                        {
                             return Ok((None, watch));
                         }
                         Ok(_) | Err(Code::NO_NODE) => {}
@@ -287,7 +298,8 @@ impl Recipe for ZooKeeper {
     fn candidate(&self, wish: Wish) -> Box<dyn Candidate> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (wish.ttl, wish.drift.to_bits());
-        let session = sessions.entry(key).or_insert_with(|| Arc::new(Session::new(Arc::clone(&self.config), &wish)));
+        let session =
+            sessions.entry(key).or_insert_with(|| Arc::new(Session::new(Arc::clone(&self.config), &wish)));
         let session = Arc::clone(session);
         Box::new(Contender {
             config: Arc::clone(&self.config),
@@ -348,7 +360,8 @@ impl Recipe for ZooKeeper {
         Box::pin(async move {
             let folder = self.folder(name);
             let link = self.observer.link().await?;
-            let first = self.queue(&link, &folder).await?.and_then(|queue| queue.candidates.into_iter().next());
+            let first =
+                self.queue(&link, &folder).await?.and_then(|queue| queue.candidates.into_iter().next());
             let Some(first) = first else { return Ok(None) };
             let Some((leader, _)) = self.read_leader(&folder, &first).await? else { return Ok(None) };
             match link.delete(&format!("{folder}/{first}")).await? {
@@ -451,7 +464,8 @@ impl Contender {
     async fn find(&mut self, session: i64) -> Result<Option<Node>, Error> {
         let Some((_, uuid)) = &self.attempt else { return Ok(None) };
         let prefix = self.config.layout.prefix(uuid);
-        let found = self.queue(session).await?.candidates.into_iter().find(|child| child.starts_with(&prefix));
+        let found =
+            self.queue(session).await?.candidates.into_iter().find(|child| child.starts_with(&prefix));
         let Some(name) = found else {
             self.attempt = None;
             return Ok(None);
@@ -572,7 +586,12 @@ impl Contender {
 }
 
 /// Creates a folder, and those above it that are missing.
-async fn create_folder(link: &Link, path: &str, acl: Acl, mut container: bool) -> Result<Result<(), Code>, Error> {
+async fn create_folder(
+    link: &Link,
+    path: &str,
+    acl: Acl,
+    mut container: bool,
+) -> Result<Result<(), Code>, Error> {
     loop {
         let mode = if container { Mode::Container } else { Mode::Persistent };
         match link.create(path, "", acl, mode).await? {
@@ -630,7 +649,9 @@ mod tests {
                 assert_eq!(other.number(&node), (layout == other).then_some(42), "{layout:?} {other:?}");
             }
         }
-        for unknown in ["latch-1", "x", "_c_1-latch-00000000x1", "a__rlock__0000000001", "__READ__0000000001", ""] {
+        for unknown in
+            ["latch-1", "x", "_c_1-latch-00000000x1", "a__rlock__0000000001", "__READ__0000000001", ""]
+        {
             for layout in [Layout::Latch, Layout::Selector, Layout::Kazoo] {
                 assert_eq!(layout.number(unknown), None, "{unknown}");
             }
@@ -641,7 +662,10 @@ mod tests {
     fn candidates_are_ordered_by_number_and_not_by_name() {
         let children = ["_c_b-latch-0000000002", "_c_z-latch-0000000001", "_c_a-latch-2147483647"];
         let queue = Queue::new(Layout::Latch, children.map(String::from).to_vec());
-        assert_eq!(queue.candidates, ["_c_z-latch-0000000001", "_c_b-latch-0000000002", "_c_a-latch-2147483647"]);
+        assert_eq!(
+            queue.candidates,
+            ["_c_z-latch-0000000001", "_c_b-latch-0000000002", "_c_a-latch-2147483647"]
+        );
         assert_eq!(queue.unknown, None);
     }
 

@@ -96,9 +96,13 @@ impl Link {
         if let Some((user, password)) = &config.user {
             let secret = format!("{user}:{}", password.reveal());
             let request = Writer::default().int(0).string("digest").string(&secret).record();
-            link.numbered(Some(wire::AUTH), Op::Auth, &request).await.map_err(Refusal::Failed)?.map_err(|code| {
-                Refusal::Failed(super::refused(format!("{server}: {code}: check the user and the password")))
-            })?;
+            link.numbered(Some(wire::AUTH), Op::Auth, &request).await.map_err(Refusal::Failed)?.map_err(
+                |code| {
+                    Refusal::Failed(super::refused(format!(
+                        "{server}: {code}: check the user and the password"
+                    )))
+                },
+            )?;
         }
         Ok(link)
     }
@@ -125,7 +129,11 @@ impl Link {
             let number = number.unwrap_or(waiting.next);
             waiting.next += 1;
             waiting.replies.insert(number, sender);
-            if self.outgoing.send(Writer::default().int(number).int(op as i32).append(record).frame()).is_err() {
+            if self
+                .outgoing
+                .send(Writer::default().int(number).int(op as i32).append(record).frame())
+                .is_err()
+            {
                 return Err(lost());
             }
         }

@@ -53,10 +53,10 @@ impl Observer {
             tokio::spawn(open(config, current, Arc::clone(&self.wanted))).abort_handle()
         });
         let mut current = self.current.subscribe();
-        if let Some(Ok(link)) = &*current.borrow_and_update() {
-            if !link.has_ended() {
-                return Ok(Arc::clone(link));
-            }
+        if let Some(Ok(link)) = &*current.borrow_and_update()
+            && !link.has_ended()
+        {
+            return Ok(Arc::clone(link));
         }
         self.wanted.notify_one();
         let waited = timeout(STEP * 2, async {
@@ -101,10 +101,10 @@ async fn open(config: Arc<Config>, current: Arc<watch::Sender<Current>>, wanted:
     let mut server = usize::from(super::session::random());
     loop {
         wanted.notified().await;
-        if let Some(Ok(link)) = &*current.borrow() {
-            if !link.has_ended() {
-                continue;
-            }
+        if let Some(Ok(link)) = &*current.borrow()
+            && !link.has_ended()
+        {
+            continue;
         }
         // All servers once.
         for tried in 1..=config.hosts.len() {

@@ -234,7 +234,8 @@ pub(super) fn create(path: &str, data: &str, acl: Acl, mode: Mode) -> (Op, Vec<u
         Mode::Container => (Op::CreateContainer, 4),
     };
     // One entry of the ACL, with all five permissions.
-    let record = Writer::default().string(path).string(data).int(1).int(31).string(scheme).string(id).int(flags);
+    let record =
+        Writer::default().string(path).string(data).int(1).int(31).string(scheme).string(id).int(flags);
     (op, record.record())
 }
 
@@ -279,7 +280,10 @@ mod tests {
     fn a_session_is_granted_or_expired() {
         let reply = Writer::default().int(0).int(4_000).long(7).bytes(b"secret").bool(false).record();
         let (key, timeout) = connected(&reply).unwrap().unwrap();
-        assert_eq!((key.id, key.password.as_slice(), timeout), (7, b"secret" as &[u8], Duration::from_secs(4)));
+        assert_eq!(
+            (key.id, key.password.as_slice(), timeout),
+            (7, b"secret" as &[u8], Duration::from_secs(4))
+        );
         let reply = Writer::default().int(0).int(0).long(0).bytes(&[0; 16]).record();
         assert!(connected(&reply).unwrap().is_none());
         assert!(connected(&reply[..20]).is_none());
