@@ -18,6 +18,8 @@ pub(crate) enum Mode {
     Silent,
     /// Forwards requests, and loses the replies.
     LoseReplies,
+    /// Forwards everything, replies after this time.
+    Slow(std::time::Duration),
 }
 
 /// A running proxy. Ends when it is dropped.
@@ -76,7 +78,11 @@ async fn serve(client: TcpStream, server: SocketAddr, mut modes: watch::Receiver
         loop {
             let read = from_server.read(&mut buffer).await.unwrap_or(0);
             let mode = *replies.borrow();
-            if read == 0 || mode == Mode::Pass && to_client.write_all(&buffer[..read]).await.is_err() {
+            if let Mode::Slow(delay) = mode {
+                tokio::time::sleep(delay).await;
+            }
+            let forward = matches!(mode, Mode::Pass | Mode::Slow(_));
+            if read == 0 || forward && to_client.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
         }
