@@ -88,11 +88,12 @@ pub(crate) const ZOOKEEPER: Facts = Facts {
     name: "ZooKeeper",
     compiled: cfg!(feature = "zookeeper"),
     token: "czxid of the leader's node",
-    validity: "from before the renewal before the last was sent, for the session time-out",
-    shortest_ttl: Duration::from_secs(4),
+    validity: "from before the session was last validated by the leading server, for the session time-out",
+    // The servers grant two ticks or more: 4 s by default.
+    shortest_ttl: Duration::from_millis(500),
     whole_seconds: false,
     failover: "nothing; the new server leader starts the time-outs of sessions again",
-    load: "4 renewals per ttl, one watch",
+    load: "4 connections and transactions per ttl for all elections of a process together, one watch per election",
     recipe: "Curator LeaderLatch and LeaderSelector, kazoo Election: one recipe per election",
 };
 
