@@ -1,4 +1,4 @@
-//! The tasks of the project: `cargo xtask test`, `tidy`, `facade`, `symbols`, `docs`, `prove`, `bench`,
+//! The tasks of the project: `cargo xtask test`, `conformance`, `tidy`, `facade`, `symbols`, `docs`, `prove`, `bench`,
 //! `mutants-protocol`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
@@ -7,6 +7,7 @@ mod build;
 mod command;
 mod copies;
 mod docs;
+mod engines;
 mod facade;
 mod mutants;
 mod programs;
@@ -31,6 +32,9 @@ usage: cargo xtask <task>
                             comparing them
   test --fast               checks format and tidiness, and tests the core, the lease, the algorithms, the
                             simulator, the network, the node and the facade; needs no root and installs nothing
+  conformance [ENGINE...]   runs the tests of elections on real servers, which it installs; by default of all engines
+                            but kubernetes, whose server must be built: SUFFRAGE_KUBE_APISERVER and SUFFRAGE_CLIENT_GO
+                            name the programs
   tidy                      checks the house rules that no other tool checks
   facade                    checks that the public API of suffrage names no types of other crates of the workspace
   symbols [PROGRAM...]      checks that functions that take long to compile are in each program once, and that the
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         ["test", "--fast"] => test::fast(),
         ["test", "--bless"] => test::test(true),
         ["tidy"] => tidy::tidy(root()),
+        ["conformance", names @ ..] => engines::conformance(names),
         ["facade"] => facade::check(),
         ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
         ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, copies, docs, facade, mutants, prove, root, tidy, tools};
+use crate::{build, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
 
 /// Packages that are not published.
 const NOT_PUBLISHED: &[&str] = &["suffrage-bench", "suffrage-fuzz", "suffrage-testbed", "xtask"];
@@ -75,6 +75,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     steps.step("tests", || tests(&["--workspace"], SEEDS, bless))?;
     // One at a time, because they load the network.
     steps.step("tests of real network faults", || programs.run_tests(NETWORK_FAULTS, 1))?;
+    steps.step("elections on real servers of engines", engines::test)?;
     // The tests ran the set once in another process: a run must depend only on its seed.
     steps.step("determinism, a second time", || programs.run_tests("determinism::", 2))?;
     let release = steps.step("the rest of the release build, lints and documentation", || {

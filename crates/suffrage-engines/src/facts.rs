@@ -40,8 +40,8 @@ pub(crate) const ETCD: Facts = Facts {
     shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; leases are extended by the new server leader",
-    load: "3 renewals per ttl on one stream",
-    recipe: "concurrency.Election: etcdctl elect, Go, Java and Python clients",
+    load: "3 renewals per ttl on one stream, each with a read, which up to 100 elections share",
+    recipe: "concurrency.Election: etcdctl elect and lock, Go, Java and Python clients",
 };
 
 pub(crate) const POSTGRES: Facts = Facts {

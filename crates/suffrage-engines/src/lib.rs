@@ -53,9 +53,13 @@ mod facts;
 mod follow;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "etcd")]
+#[doc(hidden)]
+pub mod grpc;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
+#[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
 

@@ -30,10 +30,7 @@ pub(crate) fn tls_config(
     authorities: Option<&Path>,
     certificate: Option<(&Path, &Path)>,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let authorities = match authorities {
-        Some(path) => certificates(path)?,
-        None => system_certificates()?,
-    };
+    let authorities = trusted_certificates(authorities)?;
     let certificate = match certificate {
         None => None,
         Some((path, key_path)) => {
@@ -50,13 +47,7 @@ pub(crate) fn tls_config_of(
     authorities: Vec<CertificateDer<'static>>,
     certificate: Option<ClientCertificate>,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(authorities);
-    if roots.is_empty() {
-        return Err(Error::InvalidUrl(
-            "there is no trusted certificate in the file of authorities".to_string(),
-        ));
-    }
+    let roots = roots_of(authorities)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder =
@@ -80,6 +71,29 @@ pub(crate) fn system_certificates() -> Result<Vec<CertificateDer<'static>>, Erro
     certificates(&path.ok_or_else(missing)?)
 }
 
+/// The trusted certificates of a file, or those of the system.
+fn trusted_certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Error> {
+    file.map_or_else(system_certificates, certificates)
+}
+
+/// The trusted certificates of a file, or those of the system, for a verifier of its own.
+#[cfg(feature = "postgres")]
+pub(crate) fn authorities(file: Option<&Path>) -> Result<rustls::RootCertStore, Error> {
+    roots_of(trusted_certificates(file)?)
+}
+
+fn roots_of(authorities: Vec<CertificateDer<'static>>) -> Result<rustls::RootCertStore, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(authorities);
+    if roots.is_empty() {
+        return Err(Error::InvalidUrl(
+            "there is no trusted certificate in the file of authorities".to_string(),
+        ));
+    }
+    Ok(roots)
+}
+
+/// The certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let failed =
         |error: rustls::pki_types::pem::Error| Error::InvalidUrl(format!("{}: {error}", path.display()));

@@ -283,6 +283,8 @@ impl Supervisor {
             let cannot = "cannot rank candidates: leave the rank at 0".to_string();
             return Err(engines::Error::Unsupported { engine: name, cannot }.into());
         }
+        let election = engine.election(&self.name).ttl(self.ttl).identity(identity);
+        election.clone().join()?;
         // A renewal is due after a third of the lease, and has another third to fail in.
         let most = (self.ttl * 3 / 10).saturating_sub(self.tick());
         if self.margin() > most {
@@ -297,7 +299,6 @@ impl Supervisor {
                 show(Duration::from_secs(enough.as_secs() + 1)),
             )));
         }
-        let election = engine.election(&self.name).ttl(self.ttl).identity(identity);
         Ok(election.stop_margin(self.stop_margin()).join()?)
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
 }
 
 /// Polls until the condition holds.
-async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     within(what, async {
         loop {
             match poll().await {
@@ -48,7 +48,7 @@ fn engine(servers: &dyn Servers) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
 }
 
-async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
+pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
     let led = timeout(PATIENCE, election.lead()).await;
     led.unwrap_or_else(|_| panic!("a leadership: not in time: {:?}", election.obstacle())).unwrap()

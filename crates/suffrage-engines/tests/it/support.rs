@@ -175,3 +175,77 @@ fn parse(line: &str) -> Event {
         _ => panic!("a candidate printed `{line}`"),
     }
 }
+
+/// The interpreter of a Python environment with these packages, in the cache of the user. Makes it if it is missing.
+#[allow(dead_code, reason = "not every engine has a client in Python")]
+pub(crate) fn python(packages: &[&str]) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    let cache = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-tests/python");
+    std::fs::create_dir_all(&cache).expect("a cache");
+    // One process makes an environment at a time. The lock ends with the file.
+    let lock = std::fs::File::create(cache.join("lock")).expect("a file");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let name = packages.join("+").replace(['=', '[', ']', '/'], "-");
+    let folder = cache.join(name);
+    let (interpreter, ready) = (folder.join("bin/python"), folder.join("ready"));
+    if ready.exists() {
+        return interpreter;
+    }
+    _ = std::fs::remove_dir_all(&folder);
+    let run = |command: &mut Command| {
+        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command:?}: {text}");
+    };
+    if !Path::new("/usr/bin/python3").exists() || !Path::new("/usr/share/doc/python3-venv").exists() {
+        install("python3-venv");
+    }
+    run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&folder));
+    run(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet"]).args(packages));
+    std::fs::write(ready, "").expect("a file");
+    interpreter
+}
+
+/// A program of another client that reads commands and prints events, one per line.
+#[allow(dead_code, reason = "not every engine has a client of this kind")]
+pub(crate) struct Foreign {
+    pub(crate) process: Server,
+    input: ChildStdin,
+    lines: mpsc::Receiver<String>,
+}
+
+#[allow(dead_code, reason = "not every engine has a client of this kind")]
+impl Foreign {
+    pub(crate) fn start(command: &mut Command) -> Foreign {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (sender, lines) = mpsc::channel();
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take().expect("a pipe");
+        Foreign { process: Server(child), input, lines }
+    }
+
+    /// Sends a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the process runs");
+    }
+
+    /// Waits for the next line.
+    pub(crate) fn hear(&mut self) -> String {
+        let line = tokio::task::block_in_place(|| self.lines.recv_timeout(PATIENCE));
+        line.expect("a line in time")
+    }
+
+    /// Whether there is no line yet.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        self.lines.try_recv().is_err()
+    }
+}
