@@ -50,7 +50,8 @@ fn engine(servers: &dyn Servers) -> Engine {
 
 pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
-    within("a leadership", election.lead()).await.unwrap()
+    let led = timeout(PATIENCE, election.lead()).await;
+    led.unwrap_or_else(|_| panic!("a leadership: not in time: {:?}", election.obstacle())).unwrap()
 }
 
 /// A candidate leads, is seen by others with its token, and has a valid lease that is renewed.
