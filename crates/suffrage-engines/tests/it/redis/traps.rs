@@ -99,7 +99,7 @@ async fn a_late_request_takes_no_lock() {
     let (one, two) = (Proxy::start(servers.address).await, Proxy::start(servers.address).await);
     let engine = Engine::connect(&servers.url(&[one.address, two.address]), BootClock).unwrap();
     lead(&engine, "late", TTL, "warm-up").await.resign().await;
-    one.set(Mode::Hold);
+    one.set(Mode::Silent);
     let election = engine.election("late").ttl(Duration::from_secs(12)).identity("phantom").join().unwrap();
     assert!(timeout(Duration::from_secs(1), election.lead()).await.is_err());
     // The candidate withdraws, over the other proxy, because the first one does not answer.
