@@ -104,7 +104,8 @@ async fn a_request_to_hand_over_is_told_once_by_both_nodes() {
     let held = leads(&part).await;
     let leader = Leader { node: NodeId(4), token: held.token() };
     after(TTL).await;
-    [&mut asking, &mut asked].map(events);
+    events(&mut asking);
+    events(&mut asked);
     assert!(voters[1].move_leader("x", Some(NodeId(9)), None).await.is_err(), "nobody waits there");
     after(Span::from_millis(50)).await;
     assert_eq!((events(&mut asking), events(&mut asked), held.asked_by()), (vec![], vec![], None));
