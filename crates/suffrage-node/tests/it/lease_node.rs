@@ -321,9 +321,12 @@ async fn a_stalled_disk_stops_only_what_needs_it() {
     drop(end_of_stall);
     let mut belief = campaigning.belief();
     belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
-    while nodes[0].save_pending().is_some() {
-        after(Span::from_millis(10)).await;
-    }
+    let saved = async {
+        while nodes[0].save_pending().is_some() {
+            after(Span::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), saved).await.expect("the write ends");
     assert!(!why("renews").await.contains("disk"));
     assert!(renewing.belief().borrow().held.as_ref().is_some_and(|now| Arc::ptr_eq(now, &held)));
 }

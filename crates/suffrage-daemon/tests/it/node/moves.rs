@@ -99,9 +99,9 @@ fn a_leader_under_suffrage_run_is_moved_after_its_command_has_ended() {
 fn a_node_that_is_asked_to_hand_over_logs_which_node_asks() {
     let cluster = Cluster::start("asked");
     let (_, session) = cluster.campaign(0, "x", super::LONG);
-    let place = 2;
-    let asked = cluster.post(place, "x/resign", &serde_json::json!({ "wait": "0s" }));
-    assert_eq!(asked.0, 202, "{}", asked.1);
+    // The voter of node 3 may be the last to grant the lease.
+    let resign = || cluster.post(2, "x/resign", &serde_json::json!({ "wait": "0s" })).0;
+    soon(|| (resign() == 202).then_some(()));
     let line = soon(|| cluster.log_lines(1, "is asked to hand over to the next candidate").pop());
     assert!(line["election"] == "x" && line["by"] == 3 && line["level"] == "INFO", "{line}");
     let line = soon(|| cluster.log_lines(3, "asks the leader to hand over to the next candidate").pop());

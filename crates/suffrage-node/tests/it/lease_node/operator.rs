@@ -5,7 +5,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::*;
 
-/// The events so far, without those of other kinds.
+/// The events since the last call.
 fn events(events: &mut UnboundedReceiver<NodeEvent>) -> Vec<NodeEvent> {
     std::iter::from_fn(|| events.try_recv().ok()).collect()
 }
