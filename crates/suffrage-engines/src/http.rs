@@ -167,19 +167,28 @@ impl Client {
     }
 
     /// Sends a request, and returns its reply line by line, over a connection of its own.
-    pub(crate) async fn lines(&self, request: &Request, within: Duration) -> Result<Result<Lines, Reply>, Error> {
+    pub(crate) async fn lines(
+        &self,
+        request: &Request,
+        within: Duration,
+    ) -> Result<Result<Lines, Reply>, Error> {
         let mut host = self.current();
         let opened = timeout(within, async {
             let (response, sender) = self.start(request, within, &mut host).await?;
             let status = response.status().as_u16();
             if status == 200 {
-                return Ok(Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), _sender: sender }));
+                return Ok(Ok(Lines {
+                    body: response.into_body(),
+                    buffer: BytesMut::new(),
+                    _sender: sender,
+                }));
             }
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, REPLY_LIMIT).collect().await.map_err(|error| error.to_string())?;
             Ok(Err(Reply { status, headers: parts.headers, body: body.to_bytes() }))
         });
-        let opened: Result<_, String> = opened.await.unwrap_or_else(|_| Err(format!("no reply within {within:?}")));
+        let opened: Result<_, String> =
+            opened.await.unwrap_or_else(|_| Err(format!("no reply within {within:?}")));
         opened.map_err(|reason| {
             self.abandon(host);
             self.unavailable(reason)
@@ -233,7 +242,11 @@ impl Client {
         Some(idle.swap_remove(ready))
     }
 
-    async fn connect(&self, within: Duration, chosen: &mut usize) -> Result<SendRequest<Full<Bytes>>, String> {
+    async fn connect(
+        &self,
+        within: Duration,
+        chosen: &mut usize,
+    ) -> Result<SendRequest<Full<Bytes>>, String> {
         let mut reasons = Vec::new();
         let share = within / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
         for _ in 0..self.hosts.len() {
@@ -243,7 +256,8 @@ impl Client {
             let server_name = self.server_name.as_ref().unwrap_or(name);
             let opened = Connection::open_as(name, *port, self.tls.as_ref(), server_name, share).await;
             let reason = match opened {
-                Ok(connection) => match hyper::client::conn::http1::handshake(TokioIo::new(connection)).await {
+                Ok(connection) => match hyper::client::conn::http1::handshake(TokioIo::new(connection)).await
+                {
                     Ok((sender, connection)) => {
                         tokio::spawn(connection);
                         return Ok(sender);
@@ -270,11 +284,14 @@ impl Client {
             .header(CONTENT_TYPE, "application/json");
         if let Some((name, secret)) = &request.authorization {
             let value = HeaderValue::from_str(secret.reveal());
-            let mut value = value.map_err(|_| "the token has characters that no header can have".to_string())?;
+            let mut value =
+                value.map_err(|_| "the token has characters that no header can have".to_string())?;
             value.set_sensitive(true);
             message = message.header(*name, value);
         }
-        message.body(Full::new(request.body.clone())).map_err(|error| format!("`{}`: {error}", request.target))
+        message
+            .body(Full::new(request.body.clone()))
+            .map_err(|error| format!("`{}`: {error}", request.target))
     }
 }
 

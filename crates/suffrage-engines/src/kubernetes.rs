@@ -107,7 +107,8 @@ impl Recipe for Kubernetes {
         if name.len() <= 253 && name.split('.').all(part) {
             return Ok(());
         }
-        let cannot = format!("cannot name a Lease `{name}`: lower-case letters, digits, `-` and `.` are allowed");
+        let cannot =
+            format!("cannot name a Lease `{name}`: lower-case letters, digits, `-` and `.` are allowed");
         Err(Error::Unsupported { engine: ENGINE, cannot })
     }
 
@@ -314,7 +315,8 @@ impl LeaseCandidate {
         self.unanswered = Some(lease.map_or(0, Lease::version));
         let written = match lease {
             None => {
-                let object = new_lease(&self.api.namespace, &self.wish.name, Some(&self.name()), seconds, stamp);
+                let object =
+                    new_lease(&self.api.namespace, &self.wish.name, Some(&self.name()), seconds, stamp);
                 self.api.create(&object, self.within()).await?
             }
             Some(lease) => {

@@ -50,7 +50,8 @@ pub(crate) fn tls_config_of(
     let roots = roots_of(authorities)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| Error::InvalidUrl(error.to_string()))?.with_root_certificates(roots);
+    let builder =
+        builder.map_err(|error| Error::InvalidUrl(error.to_string()))?.with_root_certificates(roots);
     let config = match certificate {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => builder
@@ -85,14 +86,17 @@ fn roots_of(authorities: Vec<CertificateDer<'static>>) -> Result<rustls::RootCer
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(authorities);
     if roots.is_empty() {
-        return Err(Error::InvalidUrl("there is no trusted certificate in the file of authorities".to_string()));
+        return Err(Error::InvalidUrl(
+            "there is no trusted certificate in the file of authorities".to_string(),
+        ));
     }
     Ok(roots)
 }
 
 /// The certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let failed = |error: rustls::pki_types::pem::Error| Error::InvalidUrl(format!("{}: {error}", path.display()));
+    let failed =
+        |error: rustls::pki_types::pem::Error| Error::InvalidUrl(format!("{}: {error}", path.display()));
     CertificateDer::pem_file_iter(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
@@ -154,7 +158,11 @@ macro_rules! delegate {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         delegate!(self, stream => stream.poll_read(cx, buffer))
     }
 }

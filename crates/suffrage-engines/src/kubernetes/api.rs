@@ -128,7 +128,12 @@ impl Api {
     }
 
     /// Replaces the Lease, unless it has another version than the object.
-    pub(super) async fn replace(&self, name: &str, object: &Value, within: Duration) -> Result<Written, Error> {
+    pub(super) async fn replace(
+        &self,
+        name: &str,
+        object: &Value,
+        within: Duration,
+    ) -> Result<Written, Error> {
         let request = self.request(Method::PUT, &format!("/{}", encode(name)))?.body(object.to_string());
         let reply = self.client.send(&request, within).await?;
         match reply.status {

@@ -55,7 +55,8 @@ impl Config {
     pub(super) fn of(mut url: Url) -> Result<Config, Error> {
         let (kubeconfig, context) = (url.take("kubeconfig"), url.take("context"));
         let account = url.take("service-account");
-        let shortest_duration = url.take("shortest-duration").map(|text| parse_duration(&text)).transpose()?;
+        let shortest_duration =
+            url.take("shortest-duration").map(|text| parse_duration(&text)).transpose()?;
         url.finish(&PARAMETERS)?;
         if !url.path().is_empty() || url.user().is_some() {
             return Err(invalid("write the URL like kubernetes://namespace?kubeconfig=PATH"));

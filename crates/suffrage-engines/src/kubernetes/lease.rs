@@ -111,7 +111,8 @@ impl Lease {
             return Some(format!("the Lease has the preferred holder `{preferred}`"));
         }
         let strategy = self.strategy();
-        (!strategy.is_empty()).then(|| format!("the Lease has the strategy {strategy}: the control plane elects"))
+        (!strategy.is_empty())
+            .then(|| format!("the Lease has the strategy {strategy}: the control plane elects"))
     }
 
     /// The time since the last renewal by the clocks of the two machines, if it is longer than the duration.
@@ -157,8 +158,7 @@ impl Lease {
 
     /// The object that renews the Lease of its holder.
     pub(crate) fn renewal(&self, candidate: &CandidateName<'_>, token: u64, now: Wall) -> Value {
-        let mark =
-            json!({ "candidate": candidate.random, "acquired": self.acquire_time(), "token": token });
+        let mark = json!({ "candidate": candidate.random, "acquired": self.acquire_time(), "token": token });
         self.with_spec(&[("renewTime", now.to_string().into())], Some(mark))
     }
 
@@ -306,7 +306,8 @@ impl Stamps {
         let stamp = match self.last {
             Some((second, first)) if wall.second() <= second => {
                 if sent < first + Duration::from_secs(1) {
-                    let same = if wall.second() == second { wall } else { Wall(second * 1_000_000 + 999_999) };
+                    let same =
+                        if wall.second() == second { wall } else { Wall(second * 1_000_000 + 999_999) };
                     return (same, first);
                 }
                 // The wall clock was set back.
@@ -410,7 +411,10 @@ mod tests {
         labelled["metadata"]["labels"]["team"] = "a".into();
         labelled["spec"]["future"] = 1.into();
         let renewed = stored(labelled, 7).renewal(&next, 5, Wall(12));
-        assert_eq!((&renewed["metadata"]["labels"]["team"], &renewed["spec"]["future"]), (&"a".into(), &1.into()));
+        assert_eq!(
+            (&renewed["metadata"]["labels"]["team"], &renewed["spec"]["future"]),
+            (&"a".into(), &1.into())
+        );
         assert_eq!(renewed["metadata"]["resourceVersion"], "7");
     }
 

@@ -22,6 +22,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryM
 
 use super::settings::{Host, Settings};
 use crate::Error;
+use crate::waiting::Changes;
 
 /// The name of the engine in errors.
 const ENGINE: &str = "PostgreSQL";
@@ -84,7 +85,17 @@ impl AsyncWrite for Socket {
 pub(super) fn explain(error: &tokio_postgres::Error, settings: &Settings) -> Error {
     let Some(db) = error.as_db_error() else {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        return unavailable(format!("{error}{cause}"));
+        let text = format!("{error}{cause}");
+        // What the server and this program disagree about does not mend itself.
+        let mend = [
+            ("password missing", "give one in the URL, in a password file, or in PGPASSWORD"),
+            ("authentication error", "the server wants a method that this program does not know"),
+            ("invalid peer certificate", "check sslmode and sslrootcert"),
+            ("does not support TLS", "check sslmode, and the setting ssl of the server"),
+        ];
+        let mend = mend.iter().find(|(what, _)| text.contains(what));
+        return mend
+            .map_or_else(|| unavailable(text.clone()), |(_, mend)| refused(format!("{text}: {mend}")));
     };
     let (code, message) = (db.code(), db.message());
     let mend = match code {
@@ -120,13 +131,6 @@ pub(super) struct Wakeups {
     names: Mutex<BTreeMap<String, watch::Sender<Changes>>>,
 }
 
-/// The number of changes and of releases of one election that this process has heard of.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) changes: u64,
-    pub(super) releases: u64,
-}
-
 impl Wakeups {
     pub(super) fn subscribe(&self, name: &str) -> watch::Receiver<Changes> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,22 +149,15 @@ impl Wakeups {
         let (what, name) = payload.split_once(' ').unwrap_or(("", payload));
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = names.get(name) {
-            bump(sender, what != "acquired");
+            sender.send_modify(|known| known.count(what != "acquired"));
         }
     }
 
     /// Wakes everybody: notifications may have been missed.
     fn wake_all(&self) {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.values().for_each(|sender| bump(sender, true));
+        names.values().for_each(|sender| sender.send_modify(|known| known.count(true)));
     }
-}
-
-fn bump(sender: &watch::Sender<Changes>, released: bool) {
-    sender.send_modify(|known| {
-        known.changes += 1;
-        known.releases += u64::from(released);
-    });
 }
 
 /// The process of the server that serves a session.

@@ -20,6 +20,8 @@ pub(crate) enum Mode {
     Silent,
     /// Forwards requests, and loses the replies. A connection that has lost a reply ends with this mode.
     LoseReplies,
+    /// Forwards everything, replies after this time.
+    Slow(std::time::Duration),
 }
 
 /// The mode, and how often connections were closed: a short cut must not be overlooked.
@@ -100,6 +102,11 @@ async fn forward(
             return;
         }
         has_lost |= is_lost;
+        if let Mode::Slow(delay) = mode
+            && are_replies
+        {
+            tokio::time::sleep(delay).await;
+        }
         if !is_lost && to.write_all(&buffer[..read]).await.is_err() {
             return;
         }

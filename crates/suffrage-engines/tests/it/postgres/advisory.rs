@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use suffrage_engines::{Engine, Error, Leadership, Loss};
+use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
 use tokio::time::timeout;
 
 use super::{Postgres, TTL, start};
@@ -51,10 +51,14 @@ async fn lead(engine: &Engine, identity: &str) -> Leadership {
     within("a leadership", election.lead()).await.unwrap()
 }
 
-/// The moment in a line of the client.
+/// The moment in a line of the client, by the clock of the tests, which starts elsewhere.
 fn moment(line: &str) -> Duration {
     let nanos = line.split(' ').nth(1).and_then(|word| word.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or_else(|| panic!("no moment in `{line}`")))
+    let since_boot = Duration::from_nanos(nanos.unwrap_or_else(|| panic!("no moment in `{line}`")));
+    // The clock is read first: the moment is at most a reading too early.
+    let now = BootClock.now();
+    let boot = Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap();
+    since_boot + (now - boot)
 }
 
 async fn waiting(engine: &Engine, count: usize) {
@@ -152,7 +156,11 @@ async fn python_takes_over_from_a_paused_leader_after_its_lease() {
             // A process that is dead does no work: the lock is free at once.
             continue;
         }
-        assert!(locked >= ours.until, "the client leads {:?} before the lease has ended", ours.until - locked);
+        assert!(
+            locked >= ours.until,
+            "the client leads {:?} before the lease has ended",
+            ours.until - locked
+        );
         ours.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| ours.lost());
         python.say("unlock");
