@@ -393,6 +393,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct LinkState {
+    /// Whether the last attempt to connect has failed.
+    failed: bool,
     session: Option<Arc<Session>>,
     /// The server's process of the session before, which may still execute a late request.
     predecessor: Option<Backend>,
@@ -412,13 +414,16 @@ impl Link {
         if let Some(old) = state.session.take() {
             state.predecessor = Some(old.backend.clone());
         }
+        // The first attempt is short, so that a second one fits into the lease. Those after it are not: the way to the
+        // server may be long. Also an attempt that is dropped has failed.
+        let within = if std::mem::replace(&mut state.failed, true) { within } else { within / 2 };
         let session = self.servers.open(Purpose::Rows, within).await?;
         if let Some(backend) = &state.predecessor {
             self.end_predecessor(&session, backend).await;
         }
         let work = self.prepare(&session);
         timeout(within, work).await.map_err(|_| unavailable(format!("no answer within {within:?}")))??;
-        state.predecessor = None;
+        (state.predecessor, state.failed) = (None, false);
         let session = Arc::new(session);
         state.session = Some(Arc::clone(&session));
         // Notifications of the time without a session are lost.

@@ -262,6 +262,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct LinkState {
+    /// Whether the last attempt to connect has failed.
+    failed: bool,
     client: Option<Arc<Client>>,
     /// The connection before, of which the server may still read a late request.
     predecessor: Option<(i64, String)>,
@@ -301,6 +303,9 @@ impl Link {
         if let Some(old) = state.client.take() {
             state.predecessor = Some(old.identity.clone());
         }
+        // The first attempt is short, so that a second one fits into the lease. Those after it are not: the way to the
+        // server may be long. Also an attempt that is dropped has failed.
+        let within = if std::mem::replace(&mut state.failed, true) { within } else { within / 2 };
         let hosts = self.settings.hosts.len();
         let first = self.host.load(Ordering::Relaxed);
         let share = within / u32::try_from(hosts).unwrap_or(1);
@@ -315,7 +320,7 @@ impl Link {
                     self.host.store(index, Ordering::Relaxed);
                     let client = Arc::new(client);
                     state.client = Some(Arc::clone(&client));
-                    state.predecessor = None;
+                    (state.predecessor, state.failed) = (None, false);
                     return Ok(client);
                 }
                 Ok(Err(error)) => error,
