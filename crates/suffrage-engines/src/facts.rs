@@ -40,8 +40,8 @@ pub(crate) const ETCD: Facts = Facts {
     shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; leases are extended by the new server leader",
-    load: "3 renewals per ttl on one stream",
-    recipe: "concurrency.Election: etcdctl elect, Go, Java and Python clients",
+    load: "3 renewals per ttl on one stream, each with a read, which up to 100 elections share",
+    recipe: "concurrency.Election: etcdctl elect and lock, Go, Java and Python clients",
 };
 
 pub(crate) const POSTGRES: Facts = Facts {
@@ -62,11 +62,11 @@ pub(crate) const KUBERNETES: Facts = Facts {
     name: "Kubernetes",
     compiled: cfg!(feature = "kubernetes"),
     token: "resourceVersion of the write that acquired the Lease",
-    validity: "from before the write was sent, for leaseDurationSeconds",
-    shortest_ttl: Duration::from_secs(1),
+    validity: "from before the write was sent, for leaseDurationSeconds or the shortest duration of other clients",
+    shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; the API server stores in etcd",
-    load: "3 writes per ttl, one watch",
+    load: "3 writes per ttl (one per second at most), one watch for all elections",
     recipe: "coordination.k8s.io Lease: client-go's leaderelection",
 };
 
@@ -88,11 +88,12 @@ pub(crate) const ZOOKEEPER: Facts = Facts {
     name: "ZooKeeper",
     compiled: cfg!(feature = "zookeeper"),
     token: "czxid of the leader's node",
-    validity: "from before the renewal before the last was sent, for the session time-out",
-    shortest_ttl: Duration::from_secs(4),
+    validity: "from before the session was last validated by the leading server, for the session time-out",
+    // The servers grant two ticks or more: 4 s by default.
+    shortest_ttl: Duration::from_millis(500),
     whole_seconds: false,
     failover: "nothing; the new server leader starts the time-outs of sessions again",
-    load: "4 renewals per ttl, one watch",
+    load: "4 connections and transactions per ttl for all elections of a process together, one watch per election",
     recipe: "Curator LeaderLatch and LeaderSelector, kazoo Election: one recipe per election",
 };
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, PATIENCE};
+use crate::support::{BootClock, CandidateProcess, Event, PATIENCE};
 
 /// The running servers of an engine.
 pub(crate) trait Servers: Send {
@@ -50,7 +50,8 @@ fn engine(servers: &dyn Servers) -> Engine {
 
 pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
-    within("a leadership", election.lead()).await.unwrap()
+    let led = timeout(PATIENCE, election.lead()).await;
+    led.unwrap_or_else(|_| panic!("a leadership: not in time: {:?}", election.obstacle())).unwrap()
 }
 
 /// A candidate leads, is seen by others with its token, and has a valid lease that is renewed.
@@ -139,9 +140,7 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        // It waits to lead again.
-        next.resign();
-        let (again, _) = tokio::task::block_in_place(|| leader.leads());
+        let again = tokio::task::block_in_place(|| leader.leads_after(&mut next, ttl));
         assert!(again > token, "{again} after {token}");
     }
 }
@@ -155,7 +154,7 @@ pub(crate) async fn cut(servers: &mut dyn Servers) {
             proxies.push(Proxy::start(address).await);
         }
         let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
-        let name = format!("cut {mode:?}").replace(' ', "-");
+        let name = format!("cut-{mode:?}").to_lowercase();
         let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
         let leader = lead(&ours, &name, servers.ttl(), "cut off").await;
         proxies.iter().for_each(|proxy| proxy.set(mode));
@@ -290,6 +289,28 @@ pub(crate) async fn reply_lost(servers: &mut dyn Servers) {
     }
 }
 
+/// Replies are slow: a lease counts from before its request was sent, and not from its reply.
+pub(crate) async fn slow_replies(servers: &mut dyn Servers) {
+    let (ttl, delay) = (servers.ttl(), servers.ttl() / 12);
+    let mut proxies = Vec::new();
+    for address in servers.addresses() {
+        proxies.push(Proxy::start(address).await);
+    }
+    proxies.iter().for_each(|proxy| proxy.set(Mode::Slow(delay)));
+    let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
+    let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
+    let leader = lead(&ours, "slow", ttl, "me").await;
+    let start = BootClock.now();
+    until("renewals", async || {
+        let left = leader.valid_for();
+        assert!(left <= ttl - delay, "valid for {left:?} of {ttl:?} after a reply that took {delay:?}");
+        (BootClock.now() > start + ttl * 2).then_some(())
+    })
+    .await;
+    assert!(leader.is_valid(), "{:?}", leader.loss());
+    leader.resign().await;
+}
+
 /// The leader's entry is deleted by hand: the leader notices, and the next token is greater.
 pub(crate) async fn entry_deleted(servers: &mut dyn Servers) {
     let engine = engine(servers);
@@ -378,7 +399,7 @@ macro_rules! conformance {
     ($start:path) => {
         crate::conformance::conformance!(
             $start: cold_start, handover, killed, paused, cut, rides_out, server_killed, all_restarted, reply_lost,
-            entry_deleted, fifty_candidates, thousand_names, bad_input,
+            slow_replies, entry_deleted, fifty_candidates, thousand_names, bad_input,
         );
     };
 }
