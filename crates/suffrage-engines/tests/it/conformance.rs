@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, Event, PATIENCE};
+use crate::support::{BootClock, CandidateProcess, PATIENCE};
 
 /// The running servers of an engine.
 pub(crate) trait Servers: Send {
