@@ -175,7 +175,8 @@ async fn a_synchronous_standby_keeps_the_lease() {
 /// A synchronous standby that is gone: nobody leads by a commit that has not reached it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_leads_while_the_synchronous_standby_is_gone() {
-    let servers = start().await;
+    // The transactions of the session are synchronous also where the default is not.
+    let servers = start_with(&["synchronous_commit=off"]);
     let engine = engine(&servers);
     lead(&engine, "x", TTL, "warm-up").await.resign().await;
     servers.sql("ALTER SYSTEM SET synchronous_standby_names = 'gone'");
