@@ -27,7 +27,7 @@ use crate::waiting::Changes;
 /// The name of the engine in errors.
 const ENGINE: &str = "PostgreSQL";
 /// How long a new session waits for the end of the one before.
-const PREDECESSOR: Duration = Duration::from_millis(100);
+const PREDECESSOR: Duration = Duration::from_millis(250);
 
 pub(super) fn unavailable(reason: impl Into<String>) -> Error {
     Error::Unavailable { engine: ENGINE, reason: reason.into() }
@@ -172,6 +172,8 @@ struct Backend {
 pub(super) struct Session {
     client: Client,
     backend: Backend,
+    /// Whether the table existed when the session was opened.
+    has_table: bool,
     closed: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
@@ -263,12 +265,14 @@ pub(super) enum Purpose<'a> {
 
 impl Purpose<'_> {
     /// The statements that set a session up. `set_config` of a missing setting would be an error: old servers lack some.
-    fn setup(self) -> String {
+    fn setup(self, table: &str) -> String {
         let common = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') <> 'remote_apply'";
-        let check = "SELECT current_setting('transaction_read_only'), pg_backend_pid(), \
-             (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())";
+        let check = format!(
+            "SELECT current_setting('transaction_read_only'), pg_backend_pid(), \
+             (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()), to_regclass('{table}')"
+        );
         let own = match self {
             Purpose::Rows => "SET statement_timeout = 5000; SET lock_timeout = 100".to_string(),
             Purpose::Lock { ttl, .. } => {
@@ -369,8 +373,17 @@ impl Servers {
             }
         };
         let backend = Backend { host: index, pid: 0, start: String::new() };
-        let mut session = Session { client, backend, closed, task };
-        let replies = session.simple(&purpose.setup(), settings).await?;
+        let mut session = Session { client, backend, has_table: false, closed, task };
+        // The requests travel together. A standby refuses to listen.
+        let (setup, listen) = (purpose.setup(&settings.table), format!("LISTEN \"{}\"", settings.channel));
+        let listen = async {
+            match purpose {
+                Purpose::Rows => session.simple(&listen, settings).await.map(|_| ()),
+                Purpose::Lock { .. } => Ok(()),
+            }
+        };
+        let (replies, listening) = tokio::join!(session.simple(&setup, settings), listen);
+        let replies = replies?;
         let rows = replies.iter().filter_map(|reply| match reply {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -381,6 +394,8 @@ impl Servers {
         }
         session.backend.pid = row.get(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
         session.backend.start = row.get(2).unwrap_or_default().to_string();
+        session.has_table = row.get(3).is_some();
+        listening?;
         Ok(session)
     }
 }
@@ -393,6 +408,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct LinkState {
+    /// Whether the last attempt to connect has failed.
+    failed: bool,
     session: Option<Arc<Session>>,
     /// The server's process of the session before, which may still execute a late request.
     predecessor: Option<Backend>,
@@ -412,13 +429,18 @@ impl Link {
         if let Some(old) = state.session.take() {
             state.predecessor = Some(old.backend.clone());
         }
+        // The first attempt is short, so that a second one fits into the lease. Those after it are not: the way to the
+        // server may be long. Also an attempt that is dropped has failed.
+        let within = if std::mem::replace(&mut state.failed, true) { within } else { within / 2 };
         let session = self.servers.open(Purpose::Rows, within).await?;
         if let Some(backend) = &state.predecessor {
             self.end_predecessor(&session, backend).await;
         }
-        let work = self.prepare(&session);
-        timeout(within, work).await.map_err(|_| unavailable(format!("no answer within {within:?}")))??;
-        state.predecessor = None;
+        if !session.has_table {
+            let create = timeout(within, self.create_table(&session)).await;
+            create.map_err(|_| unavailable(format!("no answer within {within:?}")))??;
+        }
+        (state.predecessor, state.failed) = (None, false);
         let session = Arc::new(session);
         state.session = Some(Arc::clone(&session));
         // Notifications of the time without a session are lost.
@@ -461,22 +483,17 @@ impl Link {
         _ = timeout(PREDECESSOR, end).await;
     }
 
-    /// Creates the table if it is missing, and listens.
-    async fn prepare(&self, session: &Session) -> Result<(), Error> {
+    async fn create_table(&self, session: &Session) -> Result<(), Error> {
         let settings = &self.servers.settings;
-        let missing = || async {
+        let created = session.simple(&create_table(&settings.table), settings).await;
+        if created.is_err() {
+            // Two clients that create a table at once disturb each other.
             let sql = format!("SELECT 1 WHERE to_regclass('{}') IS NOT NULL", settings.table);
             let replies = session.simple(&sql, settings).await?;
-            Ok::<bool, Error>(!replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))))
-        };
-        if missing().await? {
-            let created = session.simple(&create_table(&settings.table), settings).await;
-            // Two clients that create a table at once disturb each other.
-            if created.is_err() && missing().await? {
+            if !replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))) {
                 created?;
             }
         }
-        session.simple(&format!("LISTEN \"{}\"", settings.channel), settings).await?;
         Ok(())
     }
 }

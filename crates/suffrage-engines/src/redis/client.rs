@@ -262,6 +262,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct LinkState {
+    /// Whether the last attempt to connect has failed.
+    failed: bool,
     client: Option<Arc<Client>>,
     /// The connection before, of which the server may still read a late request.
     predecessor: Option<(i64, String)>,
@@ -301,6 +303,9 @@ impl Link {
         if let Some(old) = state.client.take() {
             state.predecessor = Some(old.identity.clone());
         }
+        // The first attempt is short, so that a second one fits into the lease. Those after it are not: the way to the
+        // server may be long. Also an attempt that is dropped has failed.
+        let within = if std::mem::replace(&mut state.failed, true) { within } else { within / 2 };
         let hosts = self.settings.hosts.len();
         let first = self.host.load(Ordering::Relaxed);
         let share = within / u32::try_from(hosts).unwrap_or(1);
@@ -315,7 +320,7 @@ impl Link {
                     self.host.store(index, Ordering::Relaxed);
                     let client = Arc::new(client);
                     state.client = Some(Arc::clone(&client));
-                    state.predecessor = None;
+                    (state.predecessor, state.failed) = (None, false);
                     return Ok(client);
                 }
                 Ok(Err(error)) => error,
@@ -335,26 +340,34 @@ impl Link {
     /// A connection to a server that is no replica.
     async fn open_master(&self, index: usize, predecessor: Option<&(i64, String)>) -> Result<Client, Error> {
         let mut client = Client::start(self.open(index).await?);
-        for words in self.greeting() {
-            client.send(&words).await?;
-        }
-        let database = self.settings.database.to_string();
-        client.send(&["SELECT", &database]).await?;
-        // A name for operators. Old servers and careful ones refuse, which harms nobody.
-        _ = client.send(&["CLIENT", "SETNAME", "suffrage"]).await;
-        client.since = Instant::now();
-        let Value::Text(info) = client.send(&["INFO"]).await? else {
-            return Err(unavailable("INFO is no text"));
+        // The requests travel together. The last ones may be refused by careful servers, which harms nobody.
+        let greeting = async {
+            for words in self.greeting() {
+                client.send(&words).await?;
+            }
+            Ok(())
         };
+        let database = self.settings.database.to_string();
+        let select = ["SELECT", database.as_str()];
+        let (greeted, selected, info, policy, number, _) = tokio::join!(
+            greeting,
+            client.send(&select),
+            client.send(&["INFO"]),
+            client.send(&["CONFIG", "GET", "appendfsync"]),
+            client.send(&["CLIENT", "ID"]),
+            client.send(&["CLIENT", "SETNAME", "suffrage"]),
+        );
+        greeted.and(selected)?;
+        let Value::Text(info) = info? else { return Err(unavailable("INFO is no text")) };
+        client.since = Instant::now();
         client.info = ServerInfo::parse(&info);
         if client.info.get("role") != "master" {
             return Err(unavailable("the server is a replica"));
         }
-        if client.info.get("aof_enabled") == "1" {
-            let policy = client.send(&["CONFIG", "GET", "appendfsync"]).await;
-            client.durable = matches!(&policy, Ok(Value::Array(pair)) if pair.last() == Some(&Value::Text("always".into())));
-        }
-        if let Ok(Value::Int(number)) = client.send(&["CLIENT", "ID"]).await {
+        let always =
+            matches!(&policy, Ok(Value::Array(pair)) if pair.last() == Some(&Value::Text("always".into())));
+        client.durable = always && client.info.get("aof_enabled") == "1";
+        if let Ok(Value::Int(number)) = number {
             client.identity = (number, client.info.get("run_id").to_string());
         }
         // A request that is still on its way must not take a lock that nobody knows of: the server closes the connection

@@ -38,6 +38,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
 }
 
 fn parse_nested(bytes: &[u8], depth: usize) -> Result<Option<(Value, usize)>, Malformed> {
+    let Some(kind) = bytes.first() else { return Ok(None) };
+    if !b"+-:$*".contains(kind) {
+        return Err(Malformed);
+    }
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
         return if bytes.len() > LONGEST { Err(Malformed) } else { Ok(None) };
     };
@@ -45,7 +49,7 @@ fn parse_nested(bytes: &[u8], depth: usize) -> Result<Option<(Value, usize)>, Ma
     let number = || line.ok().and_then(|line| line.parse::<i64>().ok()).ok_or(Malformed);
     let text = || String::from_utf8_lossy(&bytes[1..end]).into_owned();
     let after = end + 2;
-    let value = match bytes[0] {
+    let value = match kind {
         b'+' => Value::Text(text()),
         b'-' => Value::Error(text()),
         b':' => Value::Int(number()?),

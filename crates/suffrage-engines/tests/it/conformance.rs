@@ -110,6 +110,25 @@ pub(crate) async fn handover(servers: &mut dyn Servers) {
     leader.resign().await;
 }
 
+/// Hand-overs of long leases between two engines. Without a push, each would last until the engine is asked again.
+#[allow(dead_code, reason = "not every engine can push")]
+pub(crate) async fn many_hand_overs(one: &Engine, two: &Engine) {
+    let ttl = PATIENCE;
+    within("all hand-overs", async {
+        let mut leader = lead(one, "pushed", ttl, "first").await;
+        for round in 0..20 {
+            let other = if round % 2 == 0 { two.clone() } else { one.clone() };
+            let next = tokio::spawn(async move { lead(&other, "pushed", ttl, "next").await });
+            // The next one waits by then, or finds the resignation.
+            sleep(Duration::from_millis(100)).await;
+            leader.resign().await;
+            leader = next.await.unwrap();
+        }
+        leader.resign().await;
+    })
+    .await;
+}
+
 /// A leader is killed: the next leads after the lease has ended, with a greater token.
 pub(crate) async fn killed(servers: &mut dyn Servers) {
     replaced(servers, "killed", Signal::KILL).await;

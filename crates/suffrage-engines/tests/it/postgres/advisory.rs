@@ -217,6 +217,35 @@ async fn the_row_fences_where_the_advisory_lock_does_not() {
     assert!(second.token() > first.token());
 }
 
+/// A candidate has the lock and waits for the row. The session of the lock ends meanwhile, and another client has it: the
+/// candidate does not lead when the row is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_waits_for_the_row_checks_the_lock() {
+    let servers = start().await;
+    let with_lock = engine(&servers, "42");
+    let without = Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap();
+    let holder = lead(&without, "holder of the row").await;
+    let other = with_lock.clone();
+    let ours = tokio::spawn(async move { lead(&other, "ours").await });
+    let mut python = foreign(&servers, "42");
+    crate::conformance::until("the candidate has the lock", async || {
+        let remarks = with_lock.status("mixed").await.unwrap().remarks.join("; ");
+        remarks.contains("`ours` has the advisory lock").then_some(())
+    })
+    .await;
+    python.say("lock");
+    waiting(&with_lock, 1).await;
+    terminate(&servers);
+    assert!(python.hear().starts_with("locked"));
+    holder.resign().await;
+    // Nobody has the row, or a candidate that has noticed in time.
+    tokio::time::sleep(TTL).await;
+    assert!(!ours.is_finished(), "leads without the lock");
+    python.say("unlock");
+    python.hear();
+    within("our turn", ours).await.unwrap().resign().await;
+}
+
 /// A candidate that gives up leaves the queue of the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_gives_up_leaves_the_queue() {

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::servers::{Postgres, start_with};
 use super::{TTL, start};
 use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::BootClock;
+use crate::support::{BootClock, Server};
 
 fn engine(servers: &Postgres) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
@@ -28,20 +28,31 @@ fn lock_row(servers: &Postgres, name: &str) -> crate::support::Foreign {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_row_delays_no_other_election() {
     let servers = start().await;
-    let engine = engine(&servers);
-    let blocked = lead(&engine, "blocked", TTL, "me").await;
-    let free = lead(&engine, "free", TTL, "me").await;
+    let (engine, ttl) = (engine(&servers), TTL * 3);
+    let blocked = lead(&engine, "blocked", ttl, "me").await;
+    let free = lead(&engine, "free", ttl, "me").await;
+    let sessions = || servers.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'suffrage'");
+    let before = sessions();
     let mut session = lock_row(&servers, "blocked");
     within("the loss", blocked.lost()).await;
     until("the end", async || (!blocked.is_valid()).then_some(())).await;
-    let other = lead(&engine, "other", TTL, "me").await;
+    let other = lead(&engine, "other", ttl, "me").await;
     assert!(free.is_valid() && other.is_valid());
+    assert_eq!(sessions(), before, "a request has failed for all elections");
     // The row is free again: the election goes on.
     let token = blocked.token();
     drop(blocked);
     session.say("ROLLBACK;");
-    let next = lead(&engine, "blocked", TTL, "next").await;
+    let next = lead(&engine, "blocked", ttl, "next").await;
     assert!(next.token() > token);
+}
+
+/// A resignation wakes the next candidate: many hand-overs of long leases take no time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resignation_is_pushed() {
+    let servers = start().await;
+    let (one, two) = (engine(&servers), engine(&servers));
+    crate::conformance::many_hand_overs(&one, &two).await;
 }
 
 /// A short lock costs no leadership.
@@ -142,15 +153,30 @@ async fn an_asynchronous_standby_loses_the_lease() {
     assert!(second.token() > first.token(), "{} after {}", second.token(), first.token());
 }
 
+/// From now on, commits wait for a standby, which is not there.
+async fn require_standby(servers: &Postgres, name: &str) {
+    servers.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    servers.sql("SELECT pg_reload_conf()");
+    // The processes of the server read the setting one after the other.
+    let mut probe = 0;
+    until("a commit waits", async || {
+        probe += 1;
+        let mut psql = servers.psql();
+        let mut child = Server(psql.args(["-c", &format!("CREATE TABLE probe_{probe} ()")]).spawn().unwrap());
+        sleep(Duration::from_millis(500)).await;
+        matches!(child.0.try_wait(), Ok(None)).then_some(())
+    })
+    .await;
+}
+
 /// A synchronous standby has the lease: nobody else leads before it has ended, and the leader goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_synchronous_standby_keeps_the_lease() {
     // The transactions of the session are synchronous also where the default is not.
     let mut primary = start_with(&["synchronous_commit=off"]);
     let mut standby = primary.standby("standby", &["synchronous_standby_names="]);
+    require_standby(&primary, "standby").await;
     standby.launch();
-    primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    primary.sql("SELECT pg_reload_conf()");
     until("the standby is synchronous", async || {
         (primary.sql("SELECT sync_state FROM pg_stat_replication") == "sync").then_some(())
     })
@@ -175,11 +201,11 @@ async fn a_synchronous_standby_keeps_the_lease() {
 /// A synchronous standby that is gone: nobody leads by a commit that has not reached it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_leads_while_the_synchronous_standby_is_gone() {
-    let servers = start().await;
+    // The transactions of the session are synchronous also where the default is not.
+    let servers = start_with(&["synchronous_commit=off"]);
     let engine = engine(&servers);
     lead(&engine, "x", TTL, "warm-up").await.resign().await;
-    servers.sql("ALTER SYSTEM SET synchronous_standby_names = 'gone'");
-    servers.sql("SELECT pg_reload_conf()");
+    require_standby(&servers, "gone").await;
     let election = engine.election("x").ttl(TTL).identity("me").join().unwrap();
     assert!(timeout(TTL * 2, election.lead()).await.is_err(), "leads by a commit that is not replicated");
 }
