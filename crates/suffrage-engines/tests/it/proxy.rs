@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(crate) enum Mode {
     /// Forwards requests, and loses the replies.
     LoseReplies,
     /// Forwards everything, replies after this time.
-    Slow(std::time::Duration),
+    Slow(Duration),
 }
 
 /// A running proxy. Ends when it is dropped.
@@ -73,19 +75,37 @@ async fn serve(client: TcpStream, server: SocketAddr, mut modes: watch::Receiver
             }
         }
     };
-    let down = async move {
+    // Chunks of replies, and when they are due: a slow network delays them, and has room for many.
+    let (queue, mut chunks) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let receive = async move {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = from_server.read(&mut buffer).await.unwrap_or(0);
-            let mode = *replies.borrow();
-            if let Mode::Slow(delay) = mode {
-                tokio::time::sleep(delay).await;
-            }
-            let forward = matches!(mode, Mode::Pass | Mode::Slow(_));
-            if read == 0 || forward && to_client.write_all(&buffer[..read]).await.is_err() {
+            let delay = match *replies.borrow() {
+                Mode::Pass => Duration::ZERO,
+                Mode::Slow(delay) => delay,
+                Mode::Cut | Mode::Silent | Mode::LoseReplies => {
+                    if read == 0 {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if read == 0 || queue.send((Instant::now() + delay, buffer[..read].to_vec())).is_err() {
                 return;
             }
         }
+    };
+    let down = async move {
+        let forward = async move {
+            while let Some((due, chunk)) = chunks.recv().await {
+                sleep_until(due).await;
+                if to_client.write_all(&chunk).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::join!(receive, forward);
     };
     tokio::select! {
         () = up => {}
