@@ -11,9 +11,11 @@ pub(crate) struct Tool {
     package: &'static str,
 }
 
-/// The programs for the tests of real network faults (`testbed`, `crates/suffrage-daemon/tests/it/network_faults`).
+/// The programs for the tests of real network faults (`testbed`, `crates/suffrage-daemon/tests/it/network_faults`) and of
+/// `suffrage run` on an etcd (`crates/suffrage-daemon/tests/it/engines.rs`).
 pub(crate) const TESTS: &[Tool] = &[
     Tool { name: "ip", check: &["ip", "-V"], package: "iproute2" },
+    Tool { name: "etcd", check: &["etcd", "--version"], package: "etcd-server" },
     Tool { name: "bash", check: &["bash", "--version"], package: "bash" },
     Tool { name: "flock", check: &["flock", "--version"], package: "util-linux" },
 ];

@@ -47,9 +47,9 @@ fn recipe_of(url: Url) -> Result<Arc<dyn Recipe>, Error> {
         #[cfg(feature = "nats")]
         "nats" | "tls" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
         #[cfg(feature = "postgres")]
-        "postgres" => Ok(Arc::new(crate::postgres::Postgres::new(url)?)),
+        "postgres" | "postgresql" => Ok(Arc::new(crate::postgres::Postgres::new(url)?)),
         #[cfg(feature = "redis")]
-        "redis" => Ok(Arc::new(crate::redis::Redis::new(url)?)),
+        "redis" | "rediss" => Ok(Arc::new(crate::redis::Redis::new(url)?)),
         #[cfg(feature = "zookeeper")]
         "zookeeper" => Ok(Arc::new(crate::zookeeper::ZooKeeper::new(url)?)),
         scheme => {

@@ -40,20 +40,20 @@ pub(crate) const ETCD: Facts = Facts {
     shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; leases are extended by the new server leader",
-    load: "3 renewals per ttl on one stream",
-    recipe: "concurrency.Election: etcdctl elect, Go, Java and Python clients",
+    load: "3 renewals per ttl on one stream, each with a read, which up to 100 elections share",
+    recipe: "concurrency.Election: etcdctl elect and lock, Go, Java and Python clients",
 };
 
 pub(crate) const POSTGRES: Facts = Facts {
     scheme: "postgres",
     name: "PostgreSQL",
     compiled: cfg!(feature = "postgres"),
-    token: "counter in the row of the election, which is never deleted",
+    token: "counter in the row of the election, at least the server's time in milliseconds",
     validity: "from before the update was sent, for the ttl",
     shortest_ttl: Duration::from_millis(500),
     whole_seconds: false,
-    failover: "leases and tokens, unless the standby is synchronous",
-    load: "3 updates per ttl",
+    failover: "leases, unless the standby is synchronous: two leaders; tokens grow if the servers' clocks agree",
+    load: "3 updates per ttl, those of many elections in one statement",
     recipe: "a row of its own table; with ?advisory=KEY also an advisory lock that other clients take",
 };
 
@@ -62,11 +62,11 @@ pub(crate) const KUBERNETES: Facts = Facts {
     name: "Kubernetes",
     compiled: cfg!(feature = "kubernetes"),
     token: "resourceVersion of the write that acquired the Lease",
-    validity: "from before the write was sent, for leaseDurationSeconds",
-    shortest_ttl: Duration::from_secs(1),
+    validity: "from before the write was sent, for leaseDurationSeconds or the shortest duration of other clients",
+    shortest_ttl: Duration::from_secs(2),
     whole_seconds: true,
     failover: "nothing; the API server stores in etcd",
-    load: "3 writes per ttl, one watch",
+    load: "3 writes per ttl (one per second at most), one watch for all elections",
     recipe: "coordination.k8s.io Lease: client-go's leaderelection",
 };
 
@@ -114,11 +114,11 @@ pub(crate) const REDIS: Facts = Facts {
     scheme: "redis",
     name: "Redis",
     compiled: cfg!(feature = "redis"),
-    token: "counter beside the key, incremented by the script that acquires",
+    token: "counter beside the key, at least the server's time in milliseconds",
     validity: "from before the command was sent, for PX minus 1% and 2 ms",
     shortest_ttl: Duration::from_millis(200),
     whole_seconds: false,
-    failover: "the lock and the counter: two leaders, and tokens that repeat",
+    failover: "the lock: two leaders; tokens grow if the servers' clocks agree",
     load: "3 scripts per ttl",
     recipe: "SET NX PX with a random value: Redlock clients with one server",
 };

@@ -18,7 +18,18 @@
 //! - A lease counts from the moment *before* its request was sent, and is shortened by the drift bound ([`Tenure`]).
 //! - A leadership that has ended never becomes valid again.
 //! - A candidate that gives up removes its entry from the engine.
-#![cfg_attr(not(any(feature = "consul",feature = "etcd",feature = "kubernetes",feature = "nats",feature = "postgres",feature = "redis",feature = "zookeeper")), allow(dead_code, reason = "without an engine"))]
+#![cfg_attr(
+    not(all(
+        feature = "consul",
+        feature = "etcd",
+        feature = "kubernetes",
+        feature = "nats",
+        feature = "postgres",
+        feature = "redis",
+        feature = "zookeeper"
+    )),
+    allow(dead_code, reason = "an engine uses what another does not")
+)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "talks to servers")]
 
 #[cfg(feature = "consul")]
@@ -38,11 +49,21 @@ mod zookeeper;
 mod election;
 mod error;
 mod facts;
+#[cfg(feature = "http")]
+mod follow;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "etcd")]
+#[doc(hidden)]
+pub mod grpc;
 mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
+#[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod waiting;
 
 pub use self::election::{Election, ElectionBuilder, Engine, LeaderWatch};
 pub use self::error::Error;

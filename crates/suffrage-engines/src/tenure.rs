@@ -283,7 +283,9 @@ impl Task {
     /// Renews until the leadership has ended.
     async fn lead(&mut self, lease: &Lease) -> Loss {
         let interval = self.candidate.renewal_interval(self.wish.ttl);
-        let mut due = self.wish.now() + interval;
+        // A candidate may lead by a lease that it has renewed while it waited.
+        let renewed = lease.until().saturating_sub(self.wish.ttl);
+        let mut due = self.wish.now().min(renewed) + interval;
         let mut pause = FIRST_PAUSE;
         loop {
             let left = lease.left();
@@ -347,6 +349,7 @@ async fn expired(lease: &Lease) {
 }
 
 /// Never: an engine that does not tell when a leadership ends.
+#[allow(dead_code, reason = "the modules of some engines do not need it")]
 pub(crate) async fn never() -> Error {
     pending().await
 }

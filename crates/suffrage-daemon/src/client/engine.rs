@@ -154,13 +154,13 @@ impl Session<'_, '_> {
             if !waiting.is_empty() {
                 lines.push(format!("waiting, the next one first: {}", waiting.join(", ")));
             }
+            if name == "why" && leader.is_none() {
+                lines.push(match waiting.len() {
+                    0 => "no candidate stands".to_string(),
+                    _ => "candidates wait, and the lease of the last leader has not ended yet".to_string(),
+                });
+            }
             lines.extend(remarks.iter().cloned());
-        }
-        if name == "why" && leader.is_none() && remarks.is_empty() {
-            lines.push(match waiting.len() {
-                0 => "no candidate stands".to_string(),
-                _ => "candidates wait, and the lease of the last leader has not ended yet".to_string(),
-            });
         }
         self.print(&body, &lines.join("\n"))?;
         Ok(u8::from(leader.is_none()))

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod daemon;
+mod engines;
 mod network_faults;
 mod node;
 mod validate;

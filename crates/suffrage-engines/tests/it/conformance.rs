@@ -50,7 +50,8 @@ fn engine(servers: &dyn Servers) -> Engine {
 
 pub(crate) async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Leadership {
     let election = engine.election(name).ttl(ttl).identity(identity).join().unwrap();
-    within("a leadership", election.lead()).await.unwrap()
+    let led = timeout(PATIENCE, election.lead()).await;
+    led.unwrap_or_else(|_| panic!("a leadership: not in time: {:?}", election.obstacle())).unwrap()
 }
 
 /// A candidate leads, is seen by others with its token, and has a valid lease that is renewed.
@@ -153,7 +154,7 @@ pub(crate) async fn cut(servers: &mut dyn Servers) {
             proxies.push(Proxy::start(address).await);
         }
         let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
-        let name = format!("cut {mode:?}").replace(' ', "-");
+        let name = format!("cut-{mode:?}").to_lowercase();
         let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
         let leader = lead(&ours, &name, servers.ttl(), "cut off").await;
         proxies.iter().for_each(|proxy| proxy.set(mode));

@@ -6,7 +6,7 @@ mod conformance;
 mod consul;
 #[cfg(feature = "etcd")]
 mod etcd;
-#[cfg(feature = "kubernetes")]
+#[cfg(feature = "kubernetes-server-tests")]
 mod kubernetes;
 #[cfg(feature = "nats")]
 mod nats;

@@ -4,7 +4,7 @@ mod traps;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -98,11 +98,8 @@ impl Nats {
     fn foreign(&self, key: &str, identity: &str) -> Foreign {
         let mut command = self.script("foreign.py", include_str!("nats/foreign.py"));
         command.args(["test", key, identity, &TTL.as_millis().to_string()]);
-        Foreign::start(&mut command, &self.log(identity))
-    }
-
-    fn log(&self, name: &str) -> PathBuf {
-        Path::new(self.folder.path()).join(format!("{name}.log"))
+        let log = std::fs::File::create(self.folder.path().join(format!("{identity}.log"))).unwrap();
+        Foreign::start(command.stderr(log))
     }
 }
 
@@ -156,7 +153,7 @@ async fn nats_py() {
     assert_eq!((seen.identity.as_str(), seen.token), ("ours", ours.token()));
     let mut other = servers.foreign("mixed", "theirs");
     block_in_place(|| other.says("waits"));
-    other.tell("leader");
+    other.say("leader");
     block_in_place(|| other.says("leader ours"));
     // Several renewals later.
     let start = BootClock.now();
@@ -183,7 +180,7 @@ async fn nats_py() {
     until("renewals", async || (BootClock.now() > start + TTL * 2).then_some(())).await;
     assert!(!waiting.is_finished() && other.is_silent());
     let token = engine.status("mixed").await.unwrap().leader.expect("a leader").token;
-    other.tell("resign");
+    other.say("resign");
     block_in_place(|| other.says("lost"));
     let ours = within("a hand-over", waiting).await.unwrap().unwrap();
     assert!(ours.token() > token, "{} after {token}", ours.token());

@@ -188,48 +188,50 @@ fn parse(line: &str) -> Event {
     }
 }
 
-/// A Python with these packages, in a folder outside the repository: made once, and shared by all tests of the machine.
+/// The interpreter of a Python environment with these packages, in the cache of the user. Makes it if it is missing.
+#[allow(dead_code, reason = "not every engine has a client in Python")]
 pub(crate) fn python(packages: &[&str]) -> PathBuf {
-    let name: String =
-        packages.join("-").chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let cache = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-python");
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    let cache = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-tests/python");
     std::fs::create_dir_all(&cache).expect("a cache");
-    // One test at a time makes it, also of other processes.
-    let lock = std::fs::File::create(cache.join("lock")).expect("a lock");
-    lock.lock().expect("a lock");
-    let (folder, done) = (cache.join(&name), cache.join(format!("{name}.done")));
-    let interpreter = folder.join("bin/python");
-    if done.exists() && interpreter.exists() {
+    // One process makes an environment at a time. The lock ends with the file.
+    let lock = std::fs::File::create(cache.join("lock")).expect("a file");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let name = packages.join("+").replace(['=', '[', ']', '/'], "-");
+    let folder = cache.join(name);
+    let (interpreter, ready) = (folder.join("bin/python"), folder.join("ready"));
+    if ready.exists() {
         return interpreter;
     }
+    _ = std::fs::remove_dir_all(&folder);
     let run = |command: &mut Command| {
-        let output = command.stdin(Stdio::null()).output();
-        output.is_ok_and(|output| output.status.success())
+        let output =
+            command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{command:?}: {text}");
     };
-    let make = || run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder));
-    if !make() {
+    if !Path::new("/usr/bin/python3").exists() || !Path::new("/usr/share/doc/python3-venv").exists() {
         install("python3-venv");
-        assert!(make(), "python3 -m venv {}", folder.display());
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    assert!(run(Command::new(&interpreter).args(pip).args(packages)), "pip install {packages:?}");
-    std::fs::write(&done, "").expect("a mark");
+    run(Command::new("/usr/bin/python3").args(["-m", "venv"]).arg(&folder));
+    run(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet"]).args(packages));
+    std::fs::write(ready, "").expect("a file");
     interpreter
 }
 
-/// A client that is not ours, which prints what happens line by line, and reads commands.
+/// A program of another client that reads commands and prints events, one per line.
+#[allow(dead_code, reason = "not every engine has a client of this kind")]
 pub(crate) struct Foreign {
     pub(crate) process: Server,
     input: ChildStdin,
     lines: mpsc::Receiver<(String, Moment)>,
 }
 
+#[allow(dead_code, reason = "not every engine has a client of this kind")]
 impl Foreign {
-    pub(crate) fn start(command: &mut Command, log: &Path) -> Foreign {
-        let log = std::fs::File::options().create(true).append(true).open(log).expect("a log");
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn();
+    pub(crate) fn start(command: &mut Command) -> Foreign {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -244,6 +246,17 @@ impl Foreign {
         Foreign { process: Server(child), input, lines }
     }
 
+    /// Sends a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the process runs");
+    }
+
+    /// Waits for the next line.
+    pub(crate) fn hear(&mut self) -> String {
+        let line = tokio::task::block_in_place(|| self.lines.recv_timeout(PATIENCE));
+        line.expect("a line in time").0
+    }
+
     /// Waits for this line, and returns when it was printed.
     #[track_caller]
     pub(crate) fn says(&self, expected: &str) -> Moment {
@@ -253,13 +266,8 @@ impl Foreign {
         now
     }
 
-    /// Whether it has printed nothing more until now.
+    /// Whether there is no line yet.
     pub(crate) fn is_silent(&self) -> bool {
         self.lines.try_recv().is_err()
-    }
-
-    /// Sends a command.
-    pub(crate) fn tell(&mut self, command: &str) {
-        writeln!(self.input, "{command}").expect("the process runs");
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn foreign(servers: &ZooKeeper, recipe: &str, name: &str, identity: &
         command.arg(source).args([&hosts, recipe, &path, identity, &session]);
         command
     };
-    Foreign::start(&mut command, &servers.folder.path().join(format!("{identity}.log")))
+    let log = std::fs::File::create(servers.folder.path().join(format!("{identity}.log"))).unwrap();
+    Foreign::start(command.stderr(log))
 }
 
 /// Each waits for the other, and leads when the other has resigned or died.
@@ -58,7 +59,7 @@ async fn both_ways(recipe: &str, query: &'static str) {
     assert_eq!((seen.identity.as_str(), seen.token), ("ours", ours.token()));
     let mut other = foreign(&servers, recipe, "mixed", "theirs");
     waits("theirs").await;
-    other.tell("leader");
+    other.say("leader");
     block_in_place(|| other.says("leader ours"));
     // Several renewals later.
     let start = BootClock.now();
@@ -82,7 +83,7 @@ async fn both_ways(recipe: &str, query: &'static str) {
     let waiting = engine.election("mixed").ttl(TTL).identity("ours again").join().unwrap();
     let waiting = tokio::spawn(async move { waiting.lead().await });
     waits("ours again").await;
-    other.tell("resign");
+    other.say("resign");
     block_in_place(|| other.says("lost"));
     let ours = within("a hand-over", waiting).await.unwrap().unwrap();
     assert!(ours.token() > seen.token, "{} after {}", ours.token(), seen.token);

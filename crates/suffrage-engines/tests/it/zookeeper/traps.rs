@@ -39,7 +39,7 @@ async fn renewals_do_not_change_the_node() {
     assert!(leader.is_valid() && latch.is_silent());
     leader.resign().await;
     block_in_place(|| latch.says("leads"));
-    latch.tell("resign");
+    latch.say("resign");
     block_in_place(|| latch.says("lost"));
 }
 

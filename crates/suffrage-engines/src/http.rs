@@ -1,0 +1,346 @@
+//! Requests over HTTP/1.1, for engines that speak it.
+//!
+//! A [`Client`] keeps a few connections open and shares them among all elections. A request goes to the server that has
+//! answered last; if that one fails, the next request goes to the next server. Nothing is sent twice: whoever gets
+//! [`Error::Unavailable`] does not know whether the server has done what was asked for, unless no server was reached.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::{Method, Response};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::timeout;
+
+use crate::Error;
+use crate::transport::Connection;
+use crate::url::Secret;
+
+/// The number of requests at the same time, and so of connections, apart from those that wait for an event.
+const REQUESTS: usize = 16;
+/// The greatest reply.
+const REPLY_LIMIT: usize = 64 << 20;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    /// The path and the query, percent-encoded.
+    pub(crate) target: String,
+    /// A header that authorizes the request: its name and value.
+    pub(crate) authorization: Option<(&'static str, Secret)>,
+    /// JSON, or nothing.
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn new(method: Method, target: impl Into<String>) -> Request {
+        Request { method, target: target.into(), authorization: None, body: Bytes::new() }
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Request {
+        self.body = body.into();
+        self
+    }
+}
+
+/// A reply.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// The start of the body, for error messages.
+    pub(crate) fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        text.trim().chars().take(300).collect()
+    }
+}
+
+struct Idle {
+    host: usize,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// A client of the servers of one engine.
+pub(crate) struct Client {
+    engine: &'static str,
+    hosts: Vec<(String, u16)>,
+    tls: Option<Arc<ClientConfig>>,
+    /// The name in the certificates of the servers, if it is not that of the host.
+    server_name: Option<String>,
+    /// The host that requests go to.
+    current: AtomicUsize,
+    idle: Mutex<Vec<Idle>>,
+    turns: Semaphore,
+}
+
+impl Client {
+    /// A client of these hosts, of which there is at least one.
+    pub(crate) fn new(
+        engine: &'static str,
+        hosts: Vec<(String, u16)>,
+        tls: Option<Arc<ClientConfig>>,
+        server_name: Option<String>,
+    ) -> Client {
+        let idle = Mutex::default();
+        Client {
+            engine,
+            hosts,
+            tls,
+            server_name,
+            current: AtomicUsize::new(0),
+            idle,
+            turns: Semaphore::new(REQUESTS),
+        }
+    }
+
+    pub(crate) fn unavailable(&self, reason: impl Into<String>) -> Error {
+        Error::Unavailable { engine: self.engine, reason: reason.into() }
+    }
+
+    fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// Sends the next requests to another server than this one, and never again over its connections.
+    fn abandon(&self, host: usize) {
+        let next = (host + 1) % self.hosts.len();
+        _ = self.current.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
+        if let Ok(mut idle) = self.idle.try_lock() {
+            idle.retain(|idle| idle.host != host);
+        }
+    }
+
+    /// Tells that the server which has answered last cannot serve.
+    pub(crate) fn try_next_server(&self) {
+        if self.hosts.len() > 1 {
+            self.abandon(self.current());
+        }
+    }
+
+    /// Sends a request, and waits for the whole reply.
+    pub(crate) async fn send(&self, request: &Request, within: Duration) -> Result<Reply, Error> {
+        self.exchange(request, within, true).await
+    }
+
+    /// The same for a request that the server answers only when something happens.
+    pub(crate) async fn send_and_wait(&self, request: &Request, within: Duration) -> Result<Reply, Error> {
+        self.exchange(request, within, false).await
+    }
+
+    async fn exchange(&self, request: &Request, within: Duration, short: bool) -> Result<Reply, Error> {
+        let mut host = self.current();
+        let exchange = async {
+            let _turn = match short {
+                true => Some(self.turns.acquire().await.map_err(|error| error.to_string())?),
+                false => None,
+            };
+            let (response, sender) = self.start(request, within, &mut host).await?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, REPLY_LIMIT).collect().await;
+            let body = body.map_err(|error| format!("the reply ended early: {error}"))?.to_bytes();
+            let mut idle = self.idle.lock().await;
+            if idle.len() < REQUESTS {
+                idle.push(Idle { host, sender });
+            }
+            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
+        };
+        let reply: Result<Reply, String> = match timeout(within, exchange).await {
+            Ok(reply) => reply,
+            Err(_) => Err(format!("{}: no reply within {within:?}", self.shown(host))),
+        };
+        reply.map_err(|reason| {
+            self.abandon(host);
+            self.unavailable(reason)
+        })
+    }
+
+    /// Sends a request, and returns its reply line by line, over a connection of its own.
+    pub(crate) async fn lines(
+        &self,
+        request: &Request,
+        within: Duration,
+    ) -> Result<Result<Lines, Reply>, Error> {
+        let mut host = self.current();
+        let opened = timeout(within, async {
+            let (response, sender) = self.start(request, within, &mut host).await?;
+            let status = response.status().as_u16();
+            if status == 200 {
+                return Ok(Ok(Lines {
+                    body: response.into_body(),
+                    buffer: BytesMut::new(),
+                    _sender: sender,
+                }));
+            }
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, REPLY_LIMIT).collect().await.map_err(|error| error.to_string())?;
+            Ok(Err(Reply { status, headers: parts.headers, body: body.to_bytes() }))
+        });
+        let opened: Result<_, String> =
+            opened.await.unwrap_or_else(|_| Err(format!("no reply within {within:?}")));
+        opened.map_err(|reason| {
+            self.abandon(host);
+            self.unavailable(reason)
+        })
+    }
+
+    fn shown(&self, host: usize) -> String {
+        let (name, port) = &self.hosts[host];
+        format!("{name}:{port}")
+    }
+
+    /// Sends a request over an open connection, or over a new one. Returns the head of the reply.
+    async fn start(
+        &self,
+        request: &Request,
+        within: Duration,
+        host: &mut usize,
+    ) -> Result<(Response<Incoming>, SendRequest<Full<Bytes>>), String> {
+        let mut failed = None;
+        // A connection that the server has closed meanwhile gives the request back, unsent.
+        for _ in 0..=REQUESTS {
+            let (mut sender, fresh) = match self.take_idle().await {
+                Some(idle) => {
+                    *host = idle.host;
+                    (idle.sender, false)
+                }
+                None => (self.connect(within, host).await?, true),
+            };
+            let message = self.message(request, *host)?;
+            match sender.try_send_request(message).await {
+                Ok(response) => return Ok((response, sender)),
+                Err(mut error) => {
+                    let unsent = error.take_message().is_some();
+                    let reason = format!("{}: {}", self.shown(*host), describe(error.error()));
+                    if fresh || !unsent {
+                        return Err(reason);
+                    }
+                    failed = Some(reason);
+                }
+            }
+        }
+        Err(failed.unwrap_or_default())
+    }
+
+    async fn take_idle(&self) -> Option<Idle> {
+        let current = self.current();
+        let mut idle = self.idle.lock().await;
+        idle.retain(|idle| idle.host == current && !idle.sender.is_closed());
+        // Those whose last reply has been read to its end.
+        let ready = idle.iter().rposition(|idle| idle.sender.is_ready())?;
+        Some(idle.swap_remove(ready))
+    }
+
+    async fn connect(
+        &self,
+        within: Duration,
+        chosen: &mut usize,
+    ) -> Result<SendRequest<Full<Bytes>>, String> {
+        let mut reasons = Vec::new();
+        let share = within / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
+        for _ in 0..self.hosts.len() {
+            let host = self.current();
+            *chosen = host;
+            let (name, port) = &self.hosts[host];
+            let server_name = self.server_name.as_ref().unwrap_or(name);
+            let opened = Connection::open_as(name, *port, self.tls.as_ref(), server_name, share).await;
+            let reason = match opened {
+                Ok(connection) => match hyper::client::conn::http1::handshake(TokioIo::new(connection)).await
+                {
+                    Ok((sender, connection)) => {
+                        tokio::spawn(connection);
+                        return Ok(sender);
+                    }
+                    Err(error) => format!("{}: {error}", self.shown(host)),
+                },
+                Err(reason) => reason,
+            };
+            self.abandon(host);
+            reasons.push(reason);
+        }
+        Err(reasons.join("; "))
+    }
+
+    fn message(&self, request: &Request, host: usize) -> Result<hyper::Request<Full<Bytes>>, String> {
+        let (name, port) = &self.hosts[host];
+        let host = if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") };
+        let mut message = hyper::Request::builder()
+            .method(request.method.clone())
+            .uri(request.target.as_str())
+            .header(HOST, host)
+            .header(USER_AGENT, concat!("suffrage/", env!("CARGO_PKG_VERSION")))
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/json");
+        if let Some((name, secret)) = &request.authorization {
+            let value = HeaderValue::from_str(secret.reveal());
+            let mut value =
+                value.map_err(|_| "the token has characters that no header can have".to_string())?;
+            value.set_sensitive(true);
+            message = message.header(*name, value);
+        }
+        message
+            .body(Full::new(request.body.clone()))
+            .map_err(|error| format!("`{}`: {error}", request.target))
+    }
+}
+
+/// The header for a bearer token.
+pub(crate) fn bearer(token: &Secret) -> (&'static str, Secret) {
+    let value = zeroize::Zeroizing::new(format!("Bearer {}", token.reveal()));
+    ("authorization", Secret::new(value.as_str()))
+}
+
+fn describe(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// A reply that goes on, line by line.
+pub(crate) struct Lines {
+    body: Incoming,
+    buffer: BytesMut,
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl Lines {
+    /// The next line, or none at the end of the reply. The future can be dropped at any moment.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
+            }
+            if self.buffer.len() > REPLY_LIMIT {
+                return Err("a line is too long".to_string());
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => return Err(describe(&error)),
+            }
+        }
+    }
+}
+
+/// A text as one segment of a path, or as a value of a query.
+pub(crate) fn encode(text: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet =
+        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
+}
