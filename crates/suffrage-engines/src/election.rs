@@ -45,7 +45,7 @@ fn recipe_of(url: Url) -> Result<Arc<dyn Recipe>, Error> {
         #[cfg(feature = "kubernetes")]
         "kubernetes" => Ok(Arc::new(crate::kubernetes::Kubernetes::new(url)?)),
         #[cfg(feature = "nats")]
-        "nats" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
+        "nats" | "tls" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(crate::postgres::Postgres::new(url)?)),
         #[cfg(feature = "redis")]

@@ -102,11 +102,11 @@ pub(crate) const NATS: Facts = Facts {
     name: "NATS",
     compiled: cfg!(feature = "nats"),
     token: "revision of the key's first write by the leader",
-    validity: "from before the write was sent, for the max-age of the bucket",
+    validity: "from before the write was sent, for the max-age of the bucket, minus the skew of the servers' wall clocks",
     shortest_ttl: Duration::from_secs(1),
     whole_seconds: false,
     failover: "nothing with 3 replicas; with 1 replica the bucket",
-    load: "3 writes per ttl",
+    load: "3 writes per ttl; one consumer per process",
     recipe: "a key of a JetStream KV bucket, created by `create` and renewed by `update`",
 };
 

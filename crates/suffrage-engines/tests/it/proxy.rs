@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub(crate) enum Mode {
     /// Forwards requests, and loses the replies. A connection that has lost a reply ends with this mode.
     LoseReplies,
     /// Forwards everything, replies after this time.
-    Slow(std::time::Duration),
+    Slow(Duration),
 }
 
 /// The mode, and how often connections were closed: a short cut must not be overlooked.
@@ -89,26 +91,38 @@ async fn forward(
     mut states: watch::Receiver<State>,
     are_replies: bool,
 ) {
-    let mut buffer = vec![0; 64 << 10];
-    let mut has_lost = false;
-    loop {
-        let read = from.read(&mut buffer).await.unwrap_or(0);
-        let Ok(mode) = states.wait_for(|state| state.mode != Mode::Silent).await.map(|state| state.mode)
-        else {
-            return;
-        };
-        let is_lost = are_replies && mode == Mode::LoseReplies;
-        if read == 0 || has_lost && !is_lost {
-            return;
+    // Chunks and when they are due: a slow network delays them, and has room for many.
+    let (queue, mut chunks) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let write = async move {
+        while let Some((due, chunk)) = chunks.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&chunk).await.is_err() {
+                return;
+            }
         }
-        has_lost |= is_lost;
-        if let Mode::Slow(delay) = mode
-            && are_replies
-        {
-            tokio::time::sleep(delay).await;
+    };
+    let read = async move {
+        let mut buffer = vec![0; 64 << 10];
+        let mut has_lost = false;
+        loop {
+            let read = from.read(&mut buffer).await.unwrap_or(0);
+            let Ok(mode) = states.wait_for(|state| state.mode != Mode::Silent).await.map(|state| state.mode)
+            else {
+                return;
+            };
+            let is_lost = are_replies && mode == Mode::LoseReplies;
+            if read == 0 || has_lost && !is_lost {
+                return;
+            }
+            has_lost |= is_lost;
+            let delay = match mode {
+                Mode::Slow(delay) if are_replies => delay,
+                _ => Duration::ZERO,
+            };
+            if !is_lost && queue.send((Instant::now() + delay, buffer[..read].to_vec())).is_err() {
+                return;
+            }
         }
-        if !is_lost && to.write_all(&buffer[..read]).await.is_err() {
-            return;
-        }
-    }
+    };
+    tokio::join!(read, write);
 }

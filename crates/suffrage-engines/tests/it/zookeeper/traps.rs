@@ -74,6 +74,29 @@ async fn an_unknown_child_is_refused() {
     lead(&latch, "mixed", TTL, "latch").await.resign().await;
 }
 
+/// The node of a candidate that waits is deleted by hand: the candidate stands again, and leads by a node that exists.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_whose_node_is_deleted_stands_again() {
+    let servers = block_in_place(|| ZooKeeper::new(""));
+    let engine = connect(&servers, "");
+    let leader = lead(&engine, "phantom", TTL, "first").await;
+    let other = engine.clone();
+    let waiting = tokio::spawn(async move { lead(&other, "phantom", TTL, "second").await });
+    let waits = async || (engine.status("phantom").await.unwrap().waiting == ["second"]).then_some(());
+    until("it waits", waits).await;
+    let mut children = servers.children("/suffrage/test/phantom");
+    children.sort_by_key(|child| child.rsplit('-').next().map(str::to_string));
+    servers.tool(&["delete", &format!("/suffrage/test/phantom/{}", children[1])]);
+    until("it waits again", waits).await;
+    let again = servers.children("/suffrage/test/phantom");
+    assert!(again.contains(&children[0]) && !again.contains(&children[1]), "{again:?} after {children:?}");
+    leader.resign().await;
+    let second = within("a hand-over", waiting).await.unwrap();
+    let seen = engine.status("phantom").await.unwrap().leader.expect("a leader");
+    assert_eq!((seen.identity.as_str(), seen.token), ("second", second.token()));
+    second.resign().await;
+}
+
 /// The servers grant other sessions than the ttl: that is said, and not worked around.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_that_the_servers_do_not_grant_is_refused() {
