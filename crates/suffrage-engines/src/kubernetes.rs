@@ -27,14 +27,12 @@ use tokio::time::sleep;
 use self::api::{Api, PATIENCE, Written};
 use self::config::Config;
 use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide, new_lease};
-use crate::follow::{Follower, State, Subscription};
+use crate::follow::{Follower, State, Subscription, spread};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Kubernetes";
-/// Candidates that see the same release do not write at the same moment, but spread over this time.
-const SPREAD: Duration = Duration::from_millis(10);
 /// How often the Lease is read where the role does not allow to watch it.
 const POLL: Duration = Duration::from_secs(1);
 /// Timers stop while the machine is suspended, and the clock does not.
@@ -300,9 +298,7 @@ impl LeaseCandidate {
 
     /// Whether another candidate is quicker, within a random time.
     async fn overtaken(&mut self, version: u64) -> bool {
-        let mut random = [0; 1];
-        _ = getrandom::fill(&mut random);
-        sleep(SPREAD * u32::from(random[0]) / 256).await;
+        spread().await;
         let state = self.subscription().state();
         matches!(state, State::Known(Some(lease), _) if lease.version() > version && !lease.holder().is_empty())
     }
