@@ -75,11 +75,11 @@ pub(crate) const CONSUL: Facts = Facts {
     name: "Consul",
     compiled: cfg!(feature = "consul"),
     token: "ModifyIndex of the key after it was acquired",
-    validity: "from before the renewal was sent, for the ttl of the session",
+    validity: "from before the renewal was sent, for the ttl of the session, 60 s at most",
     shortest_ttl: Duration::from_secs(10),
     whole_seconds: true,
     failover: "nothing; the new server leader starts the ttl of sessions again",
-    load: "3 renewals per ttl, one blocking query",
+    load: "3 renewals per ttl, one blocking query for all elections",
     recipe: "consul lock and the lock of the Go client",
 };
 

@@ -29,6 +29,15 @@ pub(crate) enum Scope {
     All,
 }
 
+impl Scope {
+    fn covers(&self, name: &Arc<str>) -> bool {
+        match self {
+            Scope::One(one) => one == name,
+            Scope::All => true,
+        }
+    }
+}
+
 /// An engine that can be watched.
 pub(crate) trait Source: Send + Sync + 'static {
     /// What the engine stores for an election.
@@ -56,8 +65,8 @@ struct Topic<E> {
 
 struct Book<E> {
     topics: BTreeMap<Arc<str>, Topic<E>>,
-    /// All entries, if all are watched.
-    all: Option<(BTreeMap<Arc<str>, E>, u64)>,
+    /// All entries of the scope that is watched, as of this version.
+    watched: Option<(Scope, BTreeMap<Arc<str>, E>, u64)>,
     runner: Option<JoinHandle<()>>,
     /// Candidates of the same election campaign one after the other.
     turns: BTreeMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>,
@@ -81,21 +90,21 @@ impl<E: Clone> Feed<E> {
     pub(crate) fn replace(&self, scope: &Scope, entries: BTreeMap<Arc<str>, E>, version: u64) {
         let mut book = self.book();
         for (name, topic) in &book.topics {
-            if *scope == Scope::All || *scope == Scope::One(Arc::clone(name)) {
+            if scope.covers(name) {
                 topic.state.send_replace(State::Known(entries.get(name).cloned(), version));
             }
         }
-        book.all = (*scope == Scope::All).then_some((entries, version));
+        book.watched = Some((scope.clone(), entries, version));
     }
 
     /// Publishes the change of one entry, or its end.
     pub(crate) fn set(&self, name: &str, entry: Option<E>, version: u64) {
         let mut book = self.book();
-        if let Some((all, known)) = &mut book.all {
+        if let Some((_, entries, known)) = &mut book.watched {
             *known = version;
             match entry.clone() {
-                Some(entry) => drop(all.insert(name.into(), entry)),
-                None => drop(all.remove(name)),
+                Some(entry) => drop(entries.insert(name.into(), entry)),
+                None => drop(entries.remove(name)),
             }
         }
         if let Some(topic) = book.topics.get(name) {
@@ -105,7 +114,7 @@ impl<E: Clone> Feed<E> {
 
     fn fail(&self, error: &Error) {
         let mut book = self.book();
-        book.all = None;
+        book.watched = None;
         for topic in book.topics.values() {
             topic.state.send_replace(State::Failed(error.clone()));
         }
@@ -117,7 +126,7 @@ impl<E: Clone> Feed<E> {
         let mut names = book.topics.keys();
         match (names.next(), names.next()) {
             (None, _) => {
-                (book.runner, book.all) = (None, None);
+                (book.runner, book.watched) = (None, None);
                 None
             }
             (Some(name), None) => Some(Scope::One(Arc::clone(name))),
@@ -156,7 +165,7 @@ impl<S: Source> Clone for Follower<S> {
 
 impl<S: Source> Follower<S> {
     pub(crate) fn new(source: Arc<S>) -> Follower<S> {
-        let book = Book { topics: BTreeMap::new(), all: None, runner: None, turns: BTreeMap::new() };
+        let book = Book { topics: BTreeMap::new(), watched: None, runner: None, turns: BTreeMap::new() };
         let (interest, doubts) = (watch::Sender::new(0), watch::Sender::new(0));
         Follower { source, feed: Arc::new(Feed { book: Mutex::new(book), interest, doubts }) }
     }
@@ -164,9 +173,11 @@ impl<S: Source> Follower<S> {
     /// Follows the entry of an election, as long as the value lives.
     pub(crate) fn subscribe(&self, name: &Arc<str>) -> Subscription<S::Entry> {
         let mut book = self.feed.book();
-        let state = match &book.all {
-            Some((entries, version)) => State::Known(entries.get(name).cloned(), *version),
-            None => State::Unknown,
+        let state = match &book.watched {
+            Some((scope, entries, version)) if scope.covers(name) => {
+                State::Known(entries.get(name).cloned(), *version)
+            }
+            _ => State::Unknown,
         };
         let topic = book.topics.entry(Arc::clone(name));
         let topic = topic.or_insert_with(|| Topic { state: watch::Sender::new(state), subscriptions: 0 });
@@ -260,5 +271,132 @@ impl<E: Clone> Drop for Subscription<E> {
         }
         drop(book);
         self.feed.interest.send_modify(|count| *count += 1);
+    }
+}
+
+/// Candidates that see the same release do not write at the same moment, but spread over some milliseconds.
+pub(crate) async fn spread() {
+    const SPREAD: Duration = Duration::from_millis(10);
+    let mut random = [0; 1];
+    // Without random numbers, candidates race.
+    _ = getrandom::fill(&mut random);
+    sleep(SPREAD * u32::from(random[0]) / 256).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine whose entries are numbers. Records the scopes that were watched.
+    #[derive(Default)]
+    struct Numbers {
+        entries: Mutex<BTreeMap<Arc<str>, u64>>,
+        changed: watch::Sender<u64>,
+        scopes: Mutex<Vec<Scope>>,
+        broken: Mutex<bool>,
+    }
+
+    impl Numbers {
+        fn put(&self, name: &str, value: u64) {
+            self.entries.lock().unwrap().insert(name.into(), value);
+            self.changed.send_modify(|version| *version += 1);
+        }
+    }
+
+    impl Source for Numbers {
+        type Entry = u64;
+
+        fn follow<'a>(&'a self, scope: &'a Scope, feed: &'a Feed<u64>) -> Pending<'a, Error> {
+            Box::pin(async move {
+                self.scopes.lock().unwrap().push(scope.clone());
+                let mut changed = self.changed.subscribe();
+                loop {
+                    if *self.broken.lock().unwrap() {
+                        return Error::Unavailable { engine: "test", reason: "broken".to_string() };
+                    }
+                    let version = *changed.borrow_and_update();
+                    let mut entries = self.entries.lock().unwrap().clone();
+                    entries.retain(|name, _| scope.covers(name));
+                    feed.replace(scope, entries, version);
+                    _ = changed.changed().await;
+                }
+            })
+        }
+    }
+
+    async fn entry(subscription: &mut Subscription<u64>, expected: Option<u64>) {
+        let wait = async {
+            while !matches!(subscription.state(), State::Known(entry, _) if entry == expected) {
+                subscription.changed().await;
+            }
+        };
+        timeout(Duration::from_secs(600), wait).await.expect("the entry is published");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_watch_serves_one_election_and_then_all() {
+        let source = Arc::new(Numbers::default());
+        let follower = Follower::new(Arc::clone(&source));
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let mut first = follower.subscribe(&a);
+        entry(&mut first, None).await;
+        source.put("a", 1);
+        entry(&mut first, Some(1)).await;
+        let mut again = follower.subscribe(&a);
+        entry(&mut again, Some(1)).await;
+        let mut other = follower.subscribe(&b);
+        source.put("b", 2);
+        entry(&mut other, Some(2)).await;
+        source.put("a", 3);
+        entry(&mut first, Some(3)).await;
+        assert_eq!(*source.scopes.lock().unwrap(), [Scope::One(Arc::clone(&a)), Scope::All]);
+    }
+
+    /// The watch lingers without a subscription: the next one must not wait for a change that has happened meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_after_a_pause_knows_what_has_changed_meanwhile() {
+        let source = Arc::new(Numbers::default());
+        let follower = Follower::new(Arc::clone(&source));
+        let name: Arc<str> = "a".into();
+        let mut first = follower.subscribe(&name);
+        entry(&mut first, None).await;
+        drop(first);
+        source.put("a", 1);
+        sleep(LINGER / 2).await;
+        entry(&mut follower.subscribe(&name), Some(1)).await;
+        assert_eq!(source.scopes.lock().unwrap().len(), 1, "the watch goes on");
+        sleep(LINGER * 3).await;
+        assert!(follower.feed.book().runner.is_none(), "the watch has ended");
+        source.put("a", 2);
+        entry(&mut follower.subscribe(&name), Some(2)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_watch_is_published_and_tried_again() {
+        let source = Arc::new(Numbers::default());
+        *source.broken.lock().unwrap() = true;
+        let follower = Follower::new(Arc::clone(&source));
+        let mut subscription = follower.subscribe(&"a".into());
+        while !matches!(subscription.state(), State::Failed(_)) {
+            subscription.changed().await;
+        }
+        *source.broken.lock().unwrap() = false;
+        source.put("a", 1);
+        entry(&mut subscription, Some(1)).await;
+        let before = source.scopes.lock().unwrap().len();
+        follower.doubt();
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(source.scopes.lock().unwrap().len(), before + 1, "a doubt opens the watch anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn candidates_of_one_election_take_turns() {
+        let follower = Follower::new(Arc::new(Numbers::default()));
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let turn = follower.turn(&a).await;
+        _ = follower.turn(&b).await;
+        assert!(timeout(Duration::from_secs(60), follower.turn(&a)).await.is_err());
+        drop(turn);
+        _ = follower.turn(&a).await;
     }
 }

@@ -36,13 +36,20 @@ pub(crate) struct Request {
     pub(crate) target: String,
     /// A header that authorizes the request: its name and value.
     pub(crate) authorization: Option<(&'static str, Secret)>,
-    /// JSON, or nothing.
+    /// The type of the body, and of the reply.
+    pub(crate) media_type: &'static str,
     pub(crate) body: Bytes,
 }
 
 impl Request {
     pub(crate) fn new(method: Method, target: impl Into<String>) -> Request {
-        Request { method, target: target.into(), authorization: None, body: Bytes::new() }
+        let (authorization, media_type) = (None, "application/json");
+        Request { method, target: target.into(), authorization, media_type, body: Bytes::new() }
+    }
+
+    pub(crate) fn media_type(mut self, media_type: &'static str) -> Request {
+        self.media_type = media_type;
+        self
     }
 
     pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Request {
@@ -166,18 +173,18 @@ impl Client {
         })
     }
 
-    /// Sends a request, and returns its reply line by line, over a connection of its own.
-    pub(crate) async fn lines(
+    /// Sends a request, and returns its reply frame by frame, over a connection of its own.
+    pub(crate) async fn frames(
         &self,
         request: &Request,
         within: Duration,
-    ) -> Result<Result<Lines, Reply>, Error> {
+    ) -> Result<Result<Frames, Reply>, Error> {
         let mut host = self.current();
         let opened = timeout(within, async {
             let (response, sender) = self.start(request, within, &mut host).await?;
             let status = response.status().as_u16();
             if status == 200 {
-                return Ok(Ok(Lines {
+                return Ok(Ok(Frames {
                     body: response.into_body(),
                     buffer: BytesMut::new(),
                     _sender: sender,
@@ -280,8 +287,8 @@ impl Client {
             .uri(request.target.as_str())
             .header(HOST, host)
             .header(USER_AGENT, concat!("suffrage/", env!("CARGO_PKG_VERSION")))
-            .header(ACCEPT, "application/json")
-            .header(CONTENT_TYPE, "application/json");
+            .header(ACCEPT, request.media_type)
+            .header(CONTENT_TYPE, request.media_type);
         if let Some((name, secret)) = &request.authorization {
             let value = HeaderValue::from_str(secret.reveal());
             let mut value =
@@ -308,22 +315,25 @@ fn describe(error: &hyper::Error) -> String {
     }
 }
 
-/// A reply that goes on, line by line.
-pub(crate) struct Lines {
+/// A reply that goes on: frames, each after its length in four bytes.
+pub(crate) struct Frames {
     body: Incoming,
     buffer: BytesMut,
     _sender: SendRequest<Full<Bytes>>,
 }
 
-impl Lines {
-    /// The next line, or none at the end of the reply. The future can be dropped at any moment.
+impl Frames {
+    /// The next frame, or none at the end of the reply. The future can be dropped at any moment.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
-            }
-            if self.buffer.len() > REPLY_LIMIT {
-                return Err("a line is too long".to_string());
+            if let Some(length) = self.buffer.first_chunk::<4>() {
+                let end = 4 + u32::from_be_bytes(*length) as usize;
+                if end > REPLY_LIMIT {
+                    return Err(format!("a frame of {end} bytes is too long"));
+                }
+                if self.buffer.len() >= end {
+                    return Ok(Some(self.buffer.split_to(end).freeze().slice(4..)));
+                }
             }
             match self.body.frame().await {
                 None => return Ok(None),

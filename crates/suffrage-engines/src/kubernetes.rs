@@ -17,6 +17,7 @@
 mod api;
 mod config;
 mod lease;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,15 +27,13 @@ use tokio::time::sleep;
 
 use self::api::{Api, PATIENCE, Written};
 use self::config::Config;
-use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide, new_lease};
-use crate::follow::{Follower, State, Subscription};
+use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide};
+use crate::follow::{Follower, State, Subscription, spread};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Kubernetes";
-/// Candidates that see the same release do not write at the same moment, but spread over this time.
-const SPREAD: Duration = Duration::from_millis(10);
 /// How often the Lease is read where the role does not allow to watch it.
 const POLL: Duration = Duration::from_secs(1);
 /// Timers stop while the machine is suspended, and the clock does not.
@@ -76,7 +75,7 @@ impl ForeignTokens {
         let token = match lease.mark() {
             Some(mark) => mark.token.unwrap_or(lease.version()),
             None => {
-                let acquisition = format!("{} {}", lease.acquire_time(), lease.holder());
+                let acquisition = format!("{:?} {}", lease.acquire_time(), lease.holder());
                 let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 let entry = known.entry(lease.name().to_string()).or_default();
                 if entry.0 != acquisition {
@@ -177,7 +176,7 @@ impl Recipe for Kubernetes {
             for _ in 0..ATTEMPTS {
                 let Some(lease) = self.api.get(name, PATIENCE).await? else { return Ok(None) };
                 let Some(leader) = self.tokens.leader(&lease) else { return Ok(None) };
-                let written = self.api.replace(name, &lease.release(Wall::now()), PATIENCE).await?;
+                let written = self.api.replace(name, lease.release(Wall::now()), PATIENCE).await?;
                 if let Written::Done(_) = written {
                     return Ok(Some(leader));
                 }
@@ -300,9 +299,7 @@ impl LeaseCandidate {
 
     /// Whether another candidate is quicker, within a random time.
     async fn overtaken(&mut self, version: u64) -> bool {
-        let mut random = [0; 1];
-        _ = getrandom::fill(&mut random);
-        sleep(SPREAD * u32::from(random[0]) / 256).await;
+        spread().await;
         let state = self.subscription().state();
         matches!(state, State::Known(Some(lease), _) if lease.version() > version && !lease.holder().is_empty())
     }
@@ -315,13 +312,13 @@ impl LeaseCandidate {
         self.unanswered = Some(lease.map_or(0, Lease::version));
         let written = match lease {
             None => {
-                let object =
-                    new_lease(&self.api.namespace, &self.wish.name, Some(&self.name()), seconds, stamp);
-                self.api.create(&object, self.within()).await?
+                let absent = Lease::absent(&self.api.namespace, &self.wish.name);
+                let object = absent.acquisition(&self.name(), seconds, stamp);
+                self.api.create(object, self.within()).await?
             }
             Some(lease) => {
                 let object = lease.acquisition(&self.name(), seconds, stamp);
-                self.api.replace(&self.wish.name, &object, self.within()).await?
+                self.api.replace(&self.wish.name, object, self.within()).await?
             }
         };
         let Written::Done(lease) = written else { return Ok(None) };
@@ -341,7 +338,7 @@ impl LeaseCandidate {
             let sent = self.wish.now();
             let (stamp, from) = self.stamps.next(Wall::now(), sent);
             let object = base.renewal(&self.name(), self.token, stamp);
-            let written = self.api.replace(&self.wish.name, &object, self.within()).await;
+            let written = self.api.replace(&self.wish.name, object, self.within()).await;
             let written = written.inspect_err(|_| self.follower.doubt())?;
             match written {
                 Written::Done(lease) => {
@@ -374,7 +371,7 @@ impl LeaseCandidate {
     async fn release(&mut self) -> Result<(), Error> {
         let (name, within) = (&self.wish.name, self.within());
         if let Some(held) = &self.held {
-            match self.api.replace(name, &held.release(Wall::now()), within).await? {
+            match self.api.replace(name, held.release(Wall::now()), within).await? {
                 Written::Done(_) => return Ok(()),
                 Written::Conflict | Written::Missing => {}
             }
@@ -383,11 +380,11 @@ impl LeaseCandidate {
             let written = match self.api.get(name, within).await? {
                 // An acquisition without a reply may still be on its way: a write of ours makes it fail.
                 None if self.unanswered == Some(0) => {
-                    let object = new_lease(&self.api.namespace, name, None, 1, Wall::now());
-                    self.api.create(&object, within).await?
+                    let absent = Lease::absent(&self.api.namespace, name);
+                    self.api.create(absent.release(Wall::now()), within).await?
                 }
                 Some(lease) if lease.is_of(&self.random) || self.unanswered == Some(lease.version()) => {
-                    self.api.replace(name, &lease.release(Wall::now()), within).await?
+                    self.api.replace(name, lease.release(Wall::now()), within).await?
                 }
                 None | Some(_) => return Ok(()),
             };

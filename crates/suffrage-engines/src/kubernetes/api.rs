@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Method;
-use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::config::{Config, Credentials};
 use super::lease::Lease;
+use super::wire::{MEDIA_TYPE, Message, WATCH_MEDIA_TYPE, unseal};
 use crate::Error;
 use crate::follow::{Feed, Scope, Source};
 use crate::http::{Client, Reply, Request, bearer, encode};
@@ -59,7 +59,7 @@ impl Api {
     fn request(&self, method: Method, rest: &str) -> Result<Request, Error> {
         let Api { base_path, namespace, .. } = self;
         let target = format!("{base_path}/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases{rest}");
-        let mut request = Request::new(method, target);
+        let mut request = Request::new(method, target).media_type(MEDIA_TYPE);
         request.authorization = match &self.credentials {
             Credentials::None => None,
             Credentials::Token(token) => Some(bearer(token)),
@@ -80,8 +80,8 @@ impl Api {
 
     /// Why a request was not done.
     fn failure(&self, reply: &Reply) -> Error {
-        let status: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        let message = status["message"].as_str().map_or_else(|| reply.text(), str::to_string);
+        // A Status, or whatever stands before the server.
+        let message = unseal(&reply.body).map_or_else(|| reply.text(), |status| status.text(3).to_string());
         let namespace = &self.namespace;
         match (reply.status, &self.credentials) {
             (401, Credentials::TokenFile(path)) => {
@@ -99,10 +99,9 @@ impl Api {
         }
     }
 
-    fn lease(&self, reply: &Reply) -> Result<Lease, Error> {
-        let object: Value = serde_json::from_slice(&reply.body)
-            .map_err(|error| self.client.unavailable(format!("the reply is no JSON: {error}")))?;
-        Lease::new(object).map_err(|reason| self.client.unavailable(reason))
+    fn lease(&self, reply: &Reply) -> Result<Arc<Lease>, Error> {
+        let lease = Lease::of_reply(&reply.body);
+        lease.map(Arc::new).map_err(|reason| self.client.unavailable(reason))
     }
 
     /// Reads the Lease, as of now.
@@ -110,18 +109,18 @@ impl Api {
         let request = self.request(Method::GET, &format!("/{}", encode(name)))?;
         let reply = self.client.send(&request, within).await?;
         match reply.status {
-            200 => Ok(Some(Arc::new(self.lease(&reply)?))),
+            200 => Ok(Some(self.lease(&reply)?)),
             404 => Ok(None),
             _ => Err(self.failure(&reply)),
         }
     }
 
     /// Creates the Lease, unless it exists.
-    pub(super) async fn create(&self, object: &Value, within: Duration) -> Result<Written, Error> {
-        let request = self.request(Method::POST, "")?.body(object.to_string());
+    pub(super) async fn create(&self, object: Vec<u8>, within: Duration) -> Result<Written, Error> {
+        let request = self.request(Method::POST, "")?.body(object);
         let reply = self.client.send(&request, within).await?;
         match reply.status {
-            200..=202 => Ok(Written::Done(Arc::new(self.lease(&reply)?))),
+            200..=202 => Ok(Written::Done(self.lease(&reply)?)),
             409 => Ok(Written::Conflict),
             _ => Err(self.failure(&reply)),
         }
@@ -131,13 +130,13 @@ impl Api {
     pub(super) async fn replace(
         &self,
         name: &str,
-        object: &Value,
+        object: Vec<u8>,
         within: Duration,
     ) -> Result<Written, Error> {
-        let request = self.request(Method::PUT, &format!("/{}", encode(name)))?.body(object.to_string());
+        let request = self.request(Method::PUT, &format!("/{}", encode(name)))?.body(object);
         let reply = self.client.send(&request, within).await?;
         match reply.status {
-            200 | 201 => Ok(Written::Done(Arc::new(self.lease(&reply)?))),
+            200 | 201 => Ok(Written::Done(self.lease(&reply)?)),
             409 => Ok(Written::Conflict),
             404 => Ok(Written::Missing),
             _ => Err(self.failure(&reply)),
@@ -155,14 +154,12 @@ impl Api {
             return Err(self.failure(&reply));
         }
         let broken = |reason: String| self.client.unavailable(reason);
-        let mut list: Value = serde_json::from_slice(&reply.body)
-            .map_err(|error| broken(format!("the list is no JSON: {error}")))?;
-        let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        let mut version: u64 = version
-            .and_then(|version| version.parse().ok())
-            .ok_or_else(|| broken("the list has no resourceVersion that is a number".to_string()))?;
+        let list =
+            unseal(&reply.body).ok_or_else(|| broken("the list is no object of Kubernetes".to_string()))?;
+        let mut version: u64 = (list.message(1).text(2).parse())
+            .map_err(|_| broken("the list has no resourceVersion that is a number".to_string()))?;
         let mut entries = BTreeMap::new();
-        for item in list["items"].as_array_mut().map(std::mem::take).unwrap_or_default() {
+        for item in list.messages(2) {
             let lease = Arc::new(Lease::new(item).map_err(broken)?);
             entries.insert(lease.name().into(), lease);
         }
@@ -172,30 +169,33 @@ impl Api {
                 "?{selector}watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
             );
             let start = Instant::now();
-            let lines = self.client.lines(&self.request(Method::GET, &query)?, PATIENCE).await?;
-            let mut lines = lines.map_err(|reply| self.failure(&reply))?;
+            let request = self.request(Method::GET, &query)?.media_type(WATCH_MEDIA_TYPE);
+            let frames = self.client.frames(&request, PATIENCE).await?;
+            let mut frames = frames.map_err(|reply| self.failure(&reply))?;
             loop {
-                let line = match timeout(WATCH_SILENCE, lines.next()).await {
-                    Ok(line) => line.map_err(broken)?,
+                let frame = match timeout(WATCH_SILENCE, frames.next()).await {
+                    Ok(frame) => frame.map_err(broken)?,
                     Err(_) => return Ok(()),
                 };
-                let Some(line) = line else { break };
-                let mut event: Value = serde_json::from_slice(&line)
-                    .map_err(|error| broken(format!("an event is no JSON: {error}")))?;
-                let kind = event["type"].as_str().unwrap_or_default().to_string();
-                let object = event["object"].take();
+                let Some(frame) = frame else { break };
+                let event =
+                    Message::decode(&frame).ok_or_else(|| broken("an event is broken".to_string()))?;
+                let object = unseal(event.message(2).bytes(1));
+                let object = object.ok_or_else(|| broken("an event has no object".to_string()))?;
+                let kind = event.text(1);
                 if kind == "ERROR" {
                     // 410: the version is too old. The list is read again.
-                    return match object["code"].as_u64() {
+                    return match object.number(6) {
                         Some(410) => Ok(()),
-                        _ => Err(broken(format!("the watch failed: {}", object["message"]))),
+                        _ => Err(broken(format!("the watch failed: {}", object.text(3)))),
                     };
                 }
                 let lease = Lease::new(object).map_err(broken)?;
                 version = lease.version();
-                match kind.as_str() {
-                    "ADDED" | "MODIFIED" => feed.set(lease.name(), Some(Arc::new(lease.clone())), version),
-                    "DELETED" => feed.set(lease.name(), None, version),
+                let name = lease.name().to_string();
+                match kind {
+                    "ADDED" | "MODIFIED" => feed.set(&name, Some(Arc::new(lease)), version),
+                    "DELETED" => feed.set(&name, None, version),
                     _ => {}
                 }
             }

@@ -19,6 +19,17 @@ use crate::support::{PATIENCE, Server, program};
 
 mod foreign;
 mod ours;
+#[allow(dead_code, reason = "of the engine, for what the server stores")]
+#[path = "../../src/kubernetes/wire.rs"]
+mod wire;
+
+use self::wire::{MEDIA_TYPE, Message, unseal};
+
+/// The body of a request.
+enum Body<'a> {
+    Json(&'a Value),
+    Object(&'a [u8]),
+}
 
 /// The program that an environment variable names.
 fn given(variable: &str) -> PathBuf {
@@ -126,18 +137,37 @@ impl Cluster {
     }
 
     /// A request by curl, as the administrator. Returns the status, zero without a server, and the reply.
-    fn curl(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    ///
+    /// The reply is never JSON: an API server that was built from Debian's sources with its Go writes no maps as JSON.
+    fn curl(&self, method: &str, path: &str, body: Option<Body<'_>>) -> (u16, Vec<u8>) {
         let mut command = Command::new(program("curl", "curl", &[]));
         command.args(["-s", "-X", method, "-w", "\n%{http_code}", "-H", "Authorization: Bearer admin-token"]);
-        command.arg("--cacert").arg(self.path("ca.crt"));
-        if let Some(body) = body {
-            command.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+        command.arg("--cacert").arg(self.path("ca.crt")).arg("-H").arg(format!("Accept: {MEDIA_TYPE}"));
+        match body {
+            None => {}
+            Some(Body::Json(value)) => {
+                command.args(["-H", "Content-Type: application/json", "-d", &value.to_string()]);
+            }
+            Some(Body::Object(bytes)) => {
+                let file = self.path(&format!("body-{}", self.files.fetch_add(1, Ordering::Relaxed)));
+                std::fs::write(&file, bytes).unwrap();
+                command.arg("-H").arg(format!("Content-Type: {MEDIA_TYPE}"));
+                command.arg("--data-binary").arg(format!("@{}", file.display()));
+            }
         }
         command.arg(format!("https://{}{path}", self.address));
-        let output = command.stdin(Stdio::null()).output().expect("curl");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (reply, status) = text.rsplit_once('\n').unwrap_or_default();
-        (status.parse().unwrap_or(0), serde_json::from_str(reply).unwrap_or_default())
+        let mut reply = command.stdin(Stdio::null()).output().expect("curl").stdout;
+        let end = reply.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let status = String::from_utf8_lossy(&reply[end..]).trim().parse().unwrap_or(0);
+        reply.truncate(end);
+        (status, reply)
+    }
+
+    /// Creates an object.
+    fn create(&self, path: &str, object: &Value) {
+        let (status, reply) =
+            tokio::task::block_in_place(|| self.curl("POST", path, Some(Body::Json(object))));
+        assert_eq!(status, 201, "{path}: {}", String::from_utf8_lossy(&reply));
     }
 
     /// A kubeconfig of these servers, of a user that is JSON.
@@ -185,19 +215,28 @@ impl Kubernetes {
     fn new(cluster: Arc<Cluster>) -> Kubernetes {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let namespace = format!("test-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let object = json!({ "metadata": { "name": namespace } });
-        let (status, reply) = cluster.curl("POST", "/api/v1/namespaces", Some(&object));
-        assert_eq!(status, 201, "{reply}");
+        cluster.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } }));
         Kubernetes { cluster, namespace }
     }
 
-    fn lease_path(&self, name: &str) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{name}", self.namespace)
+    /// The path of the Leases.
+    fn path(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
     /// The Lease of an election.
-    fn lease(&self, name: &str) -> Value {
-        self.cluster.curl("GET", &self.lease_path(name), None).1
+    fn lease(&self, name: &str) -> Message {
+        let (status, reply) = tokio::task::block_in_place(|| {
+            self.cluster.curl("GET", &format!("{}/{name}", self.path()), None)
+        });
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&reply));
+        unseal(&reply).expect("a Lease")
+    }
+
+    /// The holder, the duration and the transitions of a Lease.
+    fn spec(&self, name: &str) -> (String, u64, u64) {
+        let spec = self.lease(name).message(2);
+        (spec.text(1).to_string(), spec.number(2).unwrap_or(0), spec.number(5).unwrap_or(0))
     }
 
     fn url_of(&self, kubeconfig: &Path) -> String {
@@ -232,9 +271,9 @@ impl Servers for Kubernetes {
     }
 
     fn delete_entry(&self, name: &str) {
-        let (status, reply) =
-            tokio::task::block_in_place(|| self.cluster.curl("DELETE", &self.lease_path(name), None));
-        assert_eq!(status, 200, "{reply}");
+        let path = format!("{}/{name}", self.path());
+        let (status, reply) = tokio::task::block_in_place(|| self.cluster.curl("DELETE", &path, None));
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&reply));
     }
 }
 

@@ -188,18 +188,39 @@ fn parse(line: &str) -> Event {
     }
 }
 
+/// A folder in the cache of the user, which tests fill once. One process at a time has it.
+#[allow(dead_code, reason = "not every engine needs something that is not installed")]
+pub(crate) struct Cache {
+    path: PathBuf,
+    /// The lock ends with the file.
+    _lock: std::fs::File,
+}
+
+impl Cache {
+    #[allow(dead_code, reason = "not every engine needs something that is not installed")]
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The folder of this name in the cache.
+#[allow(dead_code, reason = "not every engine needs something that is not installed")]
+pub(crate) fn cache(name: &str) -> Cache {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
+    let path = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-tests").join(name);
+    std::fs::create_dir_all(&path).expect("a cache");
+    let lock = std::fs::File::create(path.join("lock")).expect("a file");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    Cache { path, _lock: lock }
+}
+
 /// The interpreter of a Python environment with these packages, in the cache of the user. Makes it if it is missing.
 #[allow(dead_code, reason = "not every engine has a client in Python")]
 pub(crate) fn python(packages: &[&str]) -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
-    let cache = cache.unwrap_or_else(std::env::temp_dir).join("suffrage-tests/python");
-    std::fs::create_dir_all(&cache).expect("a cache");
-    // One process makes an environment at a time. The lock ends with the file.
-    let lock = std::fs::File::create(cache.join("lock")).expect("a file");
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let cache = cache("python");
     let name = packages.join("+").replace(['=', '[', ']', '/'], "-");
-    let folder = cache.join(name);
+    let folder = cache.path().join(name);
     let (interpreter, ready) = (folder.join("bin/python"), folder.join("ready"));
     if ready.exists() {
         return interpreter;

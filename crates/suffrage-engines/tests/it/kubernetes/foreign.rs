@@ -9,6 +9,7 @@ use serde_json::json;
 use suffrage_engines::{Clock as _, Engine, Leadership};
 use tokio::time::sleep;
 
+use super::wire::Message;
 use super::{Kubernetes, given, start};
 use crate::conformance::{Servers as _, within};
 use crate::proxy::{Mode, Proxy};
@@ -55,11 +56,11 @@ async fn lead(engine: &Engine, name: &str, ttl: Duration) -> Leadership {
     within("a leadership", election.lead()).await.unwrap()
 }
 
-/// The time of a Lease, in seconds since 1970.
-fn seconds(time: &serde_json::Value) -> f64 {
-    let output =
-        Command::new("date").args(["+%s.%N", "-d", time.as_str().expect("a time")]).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("seconds")
+/// A time of a Lease, in seconds since 1970.
+fn seconds(time: &Message) -> f64 {
+    let duration =
+        Duration::new(time.number(1).unwrap_or(0), u32::try_from(time.number(2).unwrap_or(0)).unwrap());
+    duration.as_secs_f64()
 }
 
 fn wall() -> f64 {
@@ -92,7 +93,7 @@ async fn client_go_waits_for_us_and_we_wait_for_client_go() {
     })
     .await;
     assert!(leader.token > token);
-    assert_eq!(servers.lease("both")["spec"]["leaseTransitions"], 1);
+    assert_eq!(servers.spec("both"), ("theirs".to_string(), 60, 1));
     let next = {
         let (engine, ttl) = (engine.clone(), servers.ttl());
         tokio::spawn(async move { lead(&engine, "both", ttl).await })
@@ -106,7 +107,7 @@ async fn client_go_waits_for_us_and_we_wait_for_client_go() {
     let next = within("we lead after the release", next).await.unwrap();
     assert!(BootClock.now() - released < Duration::from_secs(30), "released, not expired");
     assert!(next.token() > leader.token);
-    assert_eq!(servers.lease("both")["spec"]["leaseTransitions"], 2);
+    assert_eq!(servers.spec("both"), ("ours".to_string(), servers.ttl().as_secs(), 2));
     next.resign().await;
 }
 
@@ -122,10 +123,10 @@ async fn a_killed_client_go_holds_the_lease_for_its_own_duration() {
     };
     sleep(Duration::from_millis(500)).await;
     foreign.process.kill();
-    let spec = servers.lease("unequal")["spec"].clone();
-    assert_eq!(spec["leaseDurationSeconds"], 60, "the record has another duration than we have");
+    assert_eq!(servers.spec("unequal").1, 60, "the record has another duration than we have");
+    let renewed = seconds(&servers.lease("unequal").message(2).message(4));
     let next = within("we lead after 60 s", next).await.unwrap();
-    let waited = wall() - seconds(&spec["renewTime"]);
+    let waited = wall() - renewed;
     assert!(waited >= 60.0, "we lead {waited} s after the last renewal");
     next.resign().await;
 }
@@ -141,7 +142,7 @@ async fn a_paused_leader_is_invalid_before_client_go_leads() {
     ours.process.signal(Signal::STOP);
     foreign.says("successfully acquired lease").await;
     ours.drain();
-    let acquired = seconds(&servers.lease("paused-ours")["spec"]["acquireTime"]);
+    let acquired = seconds(&servers.lease("paused-ours").message(2).message(3));
     let acquired = BootClock.now().as_secs_f64() - (wall() - acquired);
     let until = ours.until.as_secs_f64();
     assert!(until <= acquired, "valid until {until}, and client-go leads from {acquired} on");
@@ -163,17 +164,17 @@ async fn a_client_with_a_shorter_duration_of_its_own_leads_after_us() {
     let engine = Engine::connect(&url, BootClock).unwrap();
     let leader = lead(&engine, "shorter", Duration::from_secs(20)).await;
     assert!(leader.valid_for() <= Duration::from_secs(5));
-    let lease = || tokio::task::block_in_place(|| servers.lease("shorter"));
-    assert_eq!(lease()["spec"]["leaseDurationSeconds"], 20);
+    let version = || servers.lease("shorter").message(1).text(6).to_string();
+    assert_eq!(servers.spec("shorter").1, 20);
     // It is renewed in time for that.
     sleep(Duration::from_secs(12)).await;
     assert!(leader.is_valid(), "{:?}", leader.loss());
     proxy.set(Mode::Cut);
-    let (mut version, mut seen) = (lease()["metadata"]["resourceVersion"].clone(), BootClock.now());
+    let (mut known, mut seen) = (version(), BootClock.now());
     while BootClock.now() < seen + Duration::from_secs(5) {
-        let now = lease()["metadata"]["resourceVersion"].clone();
-        if now != version {
-            (version, seen) = (now, BootClock.now());
+        let now = version();
+        if now != known {
+            (known, seen) = (now, BootClock.now());
         }
         sleep(Duration::from_millis(50)).await;
     }
@@ -189,18 +190,15 @@ async fn the_duration_of_a_holder_before_us_is_remembered() {
         "metadata": { "name": "remembered" },
         "spec": { "holderIdentity": "theirs", "leaseDurationSeconds": 3, "leaseTransitions": 7 },
     });
-    let path = servers.lease_path("").trim_end_matches('/').to_string();
     let start = BootClock.now();
-    let (status, reply) = tokio::task::block_in_place(|| servers.cluster.curl("POST", &path, Some(&object)));
-    assert_eq!(status, 201, "{reply}");
+    servers.cluster.create(&servers.path(), &object);
     let leader = lead(&engine, "remembered", Duration::from_secs(30)).await;
     assert!(
         BootClock.now() >= start + Duration::from_secs(4),
         "a fraction may have been cut off its duration"
     );
     assert!(leader.valid_for() <= Duration::from_secs(3));
-    let spec = servers.lease("remembered")["spec"].clone();
-    assert_eq!((&spec["leaseDurationSeconds"], &spec["leaseTransitions"]), (&30.into(), &8.into()));
+    assert_eq!(servers.spec("remembered"), ("ours".to_string(), 30, 8));
     sleep(Duration::from_secs(7)).await;
     assert!(leader.is_valid(), "{:?}", leader.loss());
     leader.resign().await;

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use suffrage_engines::{Clock as _, Engine, Error, Leadership};
 use tokio::time::sleep;
 
-use super::{Kubernetes, start};
+use super::wire::seal;
+use super::{Body, Kubernetes, start};
 use crate::conformance::{Servers as _, within};
 use crate::support::BootClock;
 
@@ -83,10 +84,7 @@ async fn a_role_that_may_not_watch_suffices() {
     });
     let base = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", servers.namespace);
     for (kind, object) in [("roles", role), ("rolebindings", binding)] {
-        let path = format!("{base}/{kind}");
-        let (status, reply) =
-            tokio::task::block_in_place(|| servers.cluster.curl("POST", &path, Some(&object)));
-        assert_eq!(status, 201, "{reply}");
+        servers.cluster.create(&format!("{base}/{kind}"), &object);
     }
     let limited = engine(&servers, &json!({ "token": "limited-token" }));
     let election = limited.election("limited").ttl(servers.ttl()).join().unwrap();
@@ -165,18 +163,23 @@ async fn an_edited_lease_stays_ours() {
     let ours = engine(&servers, &json!({ "token": "admin-token" }));
     let leader = lead(&ours, "edited", servers.ttl(), "me").await.unwrap();
     let token = leader.token();
+    let path = format!("{}/edited", servers.path());
     tokio::task::block_in_place(|| {
         loop {
             let mut lease = servers.lease("edited");
-            lease["metadata"]["labels"]["team"] = "a".into();
-            if servers.cluster.curl("PUT", &servers.lease_path("edited"), Some(&lease)).0 == 200 {
+            let mut metadata = lease.message(1);
+            metadata.set_entry(11, "team", Some("a"));
+            lease.set_message(1, &metadata);
+            let bytes = seal("coordination.k8s.io/v1", "Lease", &lease);
+            if servers.cluster.curl("PUT", &path, Some(Body::Object(&bytes))).0 == 200 {
                 return;
             }
         }
     });
     sleep(servers.ttl() * 2).await;
     assert!(leader.is_valid() && leader.token() == token, "{:?}", leader.loss());
-    assert_eq!(servers.lease("edited")["metadata"]["labels"]["team"], "a");
+    let label = servers.lease("edited").message(1).messages(11).next().expect("a label");
+    assert_eq!((label.text(1), label.text(2)), ("team", "a"));
     assert_eq!(ours.status("edited").await.unwrap().leader.unwrap().token, token);
     leader.resign().await;
 }
@@ -191,9 +194,7 @@ async fn the_status_remarks_that_a_holder_is_gone() {
             "holderIdentity": "theirs", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z",
         },
     });
-    let path = servers.lease_path("").trim_end_matches('/').to_string();
-    let (status, reply) = tokio::task::block_in_place(|| servers.cluster.curl("POST", &path, Some(&object)));
-    assert_eq!(status, 201, "{reply}");
+    servers.cluster.create(&servers.path(), &object);
     let found = engine(&servers, &json!({ "token": "admin-token" })).status("gone").await.unwrap();
     assert_eq!(found.leader.unwrap().identity, "theirs");
     assert!(found.remarks[0].contains("the holder is gone"), "{:?}", found.remarks);
