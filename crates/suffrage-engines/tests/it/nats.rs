@@ -88,7 +88,8 @@ impl Nats {
 
     /// Runs a command of `tool.py`.
     fn tool(&self, arguments: &[&str]) -> String {
-        let output = self.script("tool.py", include_str!("nats/tool.py")).args(arguments).output().expect("python");
+        let output =
+            self.script("tool.py", include_str!("nats/tool.py")).args(arguments).output().expect("python");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
@@ -119,7 +120,8 @@ impl Servers for Nats {
 
     fn kill_leading_server(&mut self) -> bool {
         let leader = self.tool(&["leader", "test"]);
-        let number: usize = leader.strip_prefix("server-").and_then(|number| number.parse().ok()).expect("a number");
+        let number: usize =
+            leader.strip_prefix("server-").and_then(|number| number.parse().ok()).expect("a number");
         self.servers[number].take().expect("it runs").kill();
         true
     }

@@ -138,7 +138,10 @@ async fn a_candidate_that_gives_up_without_a_reply_leaves_nothing() {
         proxy.set(Mode::Cut);
         proxy.set(Mode::Pass);
         let start = BootClock.now();
-        until("nobody leads", async || direct.status("gives-up").await.unwrap().leader.is_none().then_some(())).await;
+        until("nobody leads", async || {
+            direct.status("gives-up").await.unwrap().leader.is_none().then_some(())
+        })
+        .await;
         // Not by its age.
         assert!(BootClock.now() < start + TTL * 3 / 4, "the entry of a candidate that gave up was left");
     }
