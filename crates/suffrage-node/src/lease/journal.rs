@@ -136,7 +136,7 @@ impl Journal {
     /// Records a lease that this node's voter has granted at this time, in an election that the node takes no part in.
     /// Returns whether that is news for the operator.
     pub(super) fn record_grant(&mut self, at: Time, change: &GrantChange) -> bool {
-        let leader = change.grant.map(Leader::from);
+        let leader = change.grant.map(Leader::of);
         let (at, news) = self.learn(change.election.hash(), leader, at);
         if news {
             self.counters.leaders_granted += u64::from(leader.is_some());

@@ -29,7 +29,7 @@ pub(super) fn status(
 ) -> Status {
     let lease = election.lease(now);
     let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
-    let other = election.leader().map(Leader::from);
+    let other = election.leader().map(Leader::of);
     let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.election.hash()));
     Status {
         name: election.name().to_string(),
@@ -56,7 +56,7 @@ fn grant_remaining(now: Time, engine: &Engine, name: Name) -> Option<Duration> {
 pub(super) fn granted(now: Time, engine: &Engine, journal: &Journal) -> Vec<GrantedElection> {
     let report = |granted: suffrage_lease::GrantedElection| {
         let waiting = engine.voter().into_iter().flat_map(|voter| voter.live_waiters(now, granted.name));
-        let leader = granted.grant.map(|(grant, _)| Leader::from(grant));
+        let leader = granted.grant.map(|(grant, _)| Leader::of(grant));
         // The engine counts from the moment at which the node left the election.
         let since = leader.and_then(|leader| journal.known_since(granted.name, leader));
         GrantedElection {

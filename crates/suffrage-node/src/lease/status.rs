@@ -20,8 +20,9 @@ pub struct Leader {
     pub token: Token,
 }
 
-impl From<Grant> for Leader {
-    fn from(grant: Grant) -> Leader {
+impl Leader {
+    /// The holder of a lease.
+    pub(super) fn of(grant: Grant) -> Leader {
         Leader { node: grant.holder, token: grant.token }
     }
 }

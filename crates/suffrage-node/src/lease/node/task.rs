@@ -229,7 +229,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 if !self.journal.record_grant(since.unwrap_or(now), &change) {
                     return;
                 }
-                NodeEvent::GrantChanged { election: change.election, leader: change.grant.map(Leader::from) }
+                NodeEvent::GrantChanged { election: change.election, leader: change.grant.map(Leader::of) }
             }
             Report::Refused(refused) => match self.journal.record_refusal(now, &refused) {
                 Some(refusal) => NodeEvent::Refused { election: refused.election, refusal },
@@ -564,7 +564,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 let voter = self.engine().voter().filter(|_| self.engine().is_voting(now));
                 let expires = voter.and_then(|voter| voter.grant(now, name)).map(|(_, expires)| expires);
                 let remaining = report::duration(expires.map_or(Span::ZERO, |expires| expires.since(now)));
-                _ = reply.send(holder.map(|grant| (Leader::from(grant), remaining)));
+                _ = reply.send(holder.map(|grant| (Leader::of(grant), remaining)));
             }
             Some(Command::Stop) => self.leave_all(now),
             None => {
@@ -659,7 +659,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// The holder of the lease that the node's voter has granted.
     fn granted_to(&self, now: Time, name: Name) -> Option<Leader> {
-        self.engine().voter()?.grant(now, name).map(|(grant, _)| Leader::from(grant))
+        self.engine().voter()?.grant(now, name).map(|(grant, _)| Leader::of(grant))
     }
 
     /// Notes since when the node's voter has granted the lease of an election that the node is about to join.

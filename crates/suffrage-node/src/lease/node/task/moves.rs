@@ -52,7 +52,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.check_queue(now, name, to)?;
         }
         let asked = self.input(now, |node, cx| node.ask_to_hand_over(cx, name, to));
-        let asked = asked.map(Leader::from);
+        let asked = asked.map(Leader::of);
         if let Some(leader) = asked.filter(|leader| leader.node != self.engine().me())
             && self.is_new_request((name, leader.node), (leader.token, to))
         {
