@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,33 +83,44 @@ async fn serve(client: TcpStream, server: SocketAddr, mut states: watch::Receive
     }
 }
 
-/// Forwards until the connection must end.
+/// Forwards until the connection must end. A delay does not hold up what comes after: the line is long, not narrow.
 async fn forward(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut states: watch::Receiver<State>,
     are_replies: bool,
 ) {
-    let mut buffer = vec![0; 64 << 10];
-    let mut has_lost = false;
-    loop {
-        let read = from.read(&mut buffer).await.unwrap_or(0);
-        let Ok(mode) = states.wait_for(|state| state.mode != Mode::Silent).await.map(|state| state.mode)
-        else {
-            return;
-        };
-        let is_lost = are_replies && mode == Mode::LoseReplies;
-        if read == 0 || has_lost && !is_lost {
-            return;
+    let (sender, mut pieces) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let read = async move {
+        let mut buffer = vec![0; 64 << 10];
+        let mut has_lost = false;
+        loop {
+            let read = from.read(&mut buffer).await.unwrap_or(0);
+            let Ok(mode) = states.wait_for(|state| state.mode != Mode::Silent).await.map(|state| state.mode)
+            else {
+                return;
+            };
+            let is_lost = are_replies && mode == Mode::LoseReplies;
+            if read == 0 || has_lost && !is_lost {
+                return;
+            }
+            has_lost |= is_lost;
+            let due = match mode {
+                Mode::Slow(delay) if are_replies => Instant::now() + delay,
+                _ => Instant::now(),
+            };
+            if !is_lost && sender.send((due, buffer[..read].to_vec())).is_err() {
+                return;
+            }
         }
-        has_lost |= is_lost;
-        if let Mode::Slow(delay) = mode
-            && are_replies
-        {
-            tokio::time::sleep(delay).await;
+    };
+    let write = async move {
+        while let Some((due, piece)) = pieces.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
         }
-        if !is_lost && to.write_all(&buffer[..read]).await.is_err() {
-            return;
-        }
-    }
+    };
+    tokio::join!(read, write);
 }
