@@ -238,11 +238,6 @@ impl EtcdCandidate {
         validity.map_or(Duration::ZERO, |validity| validity.renew_at.saturating_sub(self.wish.now()))
     }
 
-    /// The leadership, if the lease was renewed lately.
-    fn fresh_grant(&self) -> Option<Grant> {
-        self.grant().filter(|_| !self.until_renewal().is_zero())
-    }
-
     /// Reads the own key and the one ahead.
     async fn find_place(&mut self) -> Result<Place, Error> {
         let created = self.standing.as_ref().and_then(|standing| Some((standing.created?, &standing.key)));
@@ -295,24 +290,21 @@ impl EtcdCandidate {
 
     async fn try_campaign(&mut self) -> Result<Grant, Error> {
         self.obtain_lease().await?;
-        if self.put_key().await?
-            && let Some(grant) = self.fresh_grant()
-        {
-            return Ok(grant);
-        }
-        loop {
+        let mut is_first = self.put_key().await?;
+        while !is_first {
             if self.until_renewal().is_zero() {
                 self.renew_lease().await?;
             }
             match self.find_place().await? {
                 Place::Behind(ahead, revision) => self.wait_behind(ahead, revision).await?,
-                Place::First => {
-                    if let Some(grant) = self.fresh_grant() {
-                        return Ok(grant);
-                    }
-                }
+                Place::First => is_first = true,
             }
         }
+        // Nobody can come before the first as long as its key is there, and a renewal sees that.
+        if self.until_renewal().is_zero() {
+            self.renew_lease().await?;
+        }
+        self.grant().ok_or_else(|| ended("there is no lease"))
     }
 
     /// Waits until the own key is deleted.
