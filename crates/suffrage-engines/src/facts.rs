@@ -118,7 +118,7 @@ pub(crate) const REDIS: Facts = Facts {
     validity: "from before the command was sent, for PX minus 1% and 2 ms",
     shortest_ttl: Duration::from_millis(200),
     whole_seconds: false,
-    failover: "the lock: two leaders; tokens grow if the servers' clocks agree",
+    failover: "the lock: two leaders if the old server goes on; tokens grow if the servers' clocks agree",
     load: "3 scripts per ttl",
     recipe: "SET NX PX with a random value: Redlock clients with one server",
 };

@@ -8,15 +8,17 @@
 //!   resign    script: if the value is ours, DEL; publish "released"
 //! ```
 //!
-//! - A fail-over to a replica can lose the lock: two lead, until the lease of the first ends.
-//! - A server that has started lately may have lost the lock as well. Nobody stands before one ttl has passed, unless the
-//!   server writes every change to its disk (`appendfsync always`).
+//! - A fail-over to a replica can lose the lock, and so can a restart of a server that does not write every change to its
+//!   disk (`appendfsync always`). So a candidate waits for one ttl before it asks a server that has started lately, was a
+//!   replica, or is another one than before: the lease of a leader that the server does not know is over by then.
+//! - That does not help if the old server goes on: a leader renews there, and another one leads on the promoted replica.
 //! - The token also follows the clock of the server in milliseconds, so that it grows even if its key is lost.
 //! - One connection serves all elections of an [`Engine`](crate::Engine), and a second one hears of resignations. Clients
 //!   of others publish none: their locks are looked at again and again, unless `notify-keyspace-events` is on.
 
 mod client;
 mod resp;
+mod wakeups;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +26,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use self::client::{Client, Link, Settings, Wakeups, channel, ended, refused, unavailable};
+use self::client::{Client, Link, Settings, ended, refused, unavailable};
 use self::resp::Value;
+use self::wakeups::{Wakeups, channel};
 use crate::recipe::{Candidate, Grant, Pending, Recipe, Wish};
 use crate::tenure::never;
 use crate::url::Url;
@@ -162,7 +165,7 @@ impl Redis {
             remarks.push(format!("maxmemory-policy {policy} can evict locks: use noeviction"));
         }
         if info.get("connected_slaves") != "0" {
-            remarks.push("a fail-over to a replica can lose the lock, and two can lead".to_string());
+            remarks.push("a fail-over to a replica while this server goes on makes two leaders".to_string());
         }
         let uptime = client.uptime() + client.since.elapsed();
         if !client.durable && uptime < Duration::from_secs(60) {
@@ -175,13 +178,14 @@ impl Redis {
     }
 }
 
-/// The moment from which on a lease of the server that it has lost by a restart is over.
-fn wait_after_start(client: &Client, ttl: Duration) -> Instant {
+/// The moment from which on a lock is over that the server has lost by a restart, or never had as a replica.
+fn when_settled(client: &Client, ttl: Duration) -> Instant {
+    let promoted = client.doubted_since.map_or(client.since, |since| since + ttl);
     if client.durable {
-        return client.since;
+        return promoted;
     }
     // The server counts whole seconds by the time of day: its uptime is up to one second shorter than it says.
-    client.since + (ttl + Duration::from_secs(1)).saturating_sub(client.uptime())
+    promoted.max(client.since + (ttl + Duration::from_secs(1)).saturating_sub(client.uptime()))
 }
 
 impl Recipe for Redis {
@@ -285,7 +289,7 @@ impl Stander {
     async fn client(&self) -> Result<Arc<Client>, Error> {
         loop {
             let client = self.link.client(self.within()).await?;
-            let from = wait_after_start(&client, self.wish.ttl);
+            let from = when_settled(&client, self.wish.ttl);
             if from <= Instant::now() {
                 return Ok(client);
             }

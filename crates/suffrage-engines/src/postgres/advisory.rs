@@ -15,6 +15,9 @@ use super::settings::Advisory;
 use crate::Error;
 use crate::recipe::Wish;
 
+/// The code of the error after `lock_timeout`.
+const LOCK_TIMEOUT: &str = "SQLSTATE 55P03";
+
 /// The key of a lock, as the view `pg_locks` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -93,11 +96,17 @@ impl Lock {
             }
         };
         let (session, key, locked) = self.session.insert((session, key, false));
-        // The server gives up after its `lock_timeout`.
         let sql = format!("SELECT pg_advisory_lock({})", key.arguments());
-        session.query(&sql, &[], LOCK_PATIENCE + within, settings).await?;
-        *locked = true;
-        Ok(())
+        loop {
+            // The server gives up after its `lock_timeout`, which shows that the connection works.
+            match session.query(&sql, &[], LOCK_PATIENCE + within, settings).await {
+                Err(Error::Unavailable { reason, .. }) if reason.contains(LOCK_TIMEOUT) => {}
+                reply => {
+                    *locked = reply.is_ok();
+                    return reply.map(|_| ());
+                }
+            }
+        }
     }
 
     /// Checks that the session lives and has the lock.

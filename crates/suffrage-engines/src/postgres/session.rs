@@ -292,7 +292,7 @@ impl Purpose<'_> {
 }
 
 /// How long one request waits for an advisory lock. The next request follows.
-pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The servers.
 pub(super) struct Servers {

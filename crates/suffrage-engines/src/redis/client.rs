@@ -1,4 +1,4 @@
-//! Connections to Redis: requests of many elections share one, and a second one hears of changes.
+//! Connections to Redis. Requests of many elections share one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -8,28 +8,19 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::resp::{self, Value};
 use crate::Error;
 use crate::transport::{Connection, tls_config};
 use crate::url::{Secret, Url};
-use crate::waiting::Changes;
 
 /// The name of the engine in errors.
 const ENGINE: &str = "Redis";
 /// The parameters of the URL.
 const PARAMETERS: [&str; 6] = ["cacert", "cert", "key", "password-env", "password-file", "prefix"];
-/// How long a connection may take to open, where no candidate says otherwise.
-const OPEN: Duration = Duration::from_secs(1);
-/// The pause before the connection of notifications is opened again.
-const REOPEN: Duration = Duration::from_millis(200);
-/// The pause if the server refuses to send notifications.
-const REFUSED: Duration = Duration::from_secs(10);
-/// A connection of notifications that is silent this long is asked.
-const SILENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn unavailable(reason: impl Into<String>) -> Error {
     Error::Unavailable { engine: ENGINE, reason: reason.into() }
@@ -63,7 +54,7 @@ fn explain(error: &str) -> Error {
 
 /// The settings of connections.
 pub(super) struct Settings {
-    hosts: Vec<(String, u16)>,
+    pub(super) hosts: Vec<(String, u16)>,
     tls: Option<Arc<ClientConfig>>,
     user: Option<String>,
     password: Option<Secret>,
@@ -132,6 +123,8 @@ pub(super) struct Client {
     pub(super) durable: bool,
     /// When the information was read.
     pub(super) since: Instant,
+    /// When this program has first seen the server as it is, if the server may lack the last locks of another one.
+    pub(super) doubted_since: Option<Instant>,
 }
 
 impl Drop for Client {
@@ -142,7 +135,7 @@ impl Drop for Client {
 
 type Waiting = Arc<Mutex<VecDeque<oneshot::Sender<Value>>>>;
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -168,7 +161,7 @@ async fn write_requests(
 }
 
 /// Reads replies until the connection ends or `handle` returns false.
-async fn read_replies(stream: &mut ReadHalf<Connection>, mut handle: impl FnMut(Value) -> bool) {
+pub(super) async fn read_replies(stream: &mut ReadHalf<Connection>, mut handle: impl FnMut(Value) -> bool) {
     let mut buffer = Vec::new();
     loop {
         match stream.read_buf(&mut buffer).await {
@@ -220,6 +213,7 @@ impl Client {
             info: ServerInfo::default(),
             durable: false,
             since: Instant::now(),
+            doubted_since: None,
         }
     }
 
@@ -257,7 +251,7 @@ pub(super) struct Link {
     pub(super) settings: Settings,
     state: tokio::sync::Mutex<LinkState>,
     /// The host that was used last.
-    host: AtomicUsize,
+    pub(super) host: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -267,6 +261,36 @@ struct LinkState {
     client: Option<Arc<Client>>,
     /// The connection before, of which the server may still read a late request.
     predecessor: Option<(i64, String)>,
+    /// The server of the last connection.
+    server: Option<Seen>,
+}
+
+/// A server in one of its roles.
+#[derive(Clone, Debug)]
+struct Seen {
+    host: usize,
+    /// The name of the history of its data. A replica that is promoted starts a new one.
+    history: String,
+    doubted_since: Option<Instant>,
+}
+
+impl LinkState {
+    /// When this program has first seen the server of a new connection, if that server may lack locks: it is a promoted
+    /// replica, or another one than before.
+    fn recognize(&mut self, client: &Client, host: usize) -> Option<Instant> {
+        let history = client.info.get("master_replid").to_string();
+        if let Some(seen) = &self.server
+            && seen.history == history
+            && seen.host == host
+        {
+            return seen.doubted_since;
+        }
+        let was_replica = client.info.get("master_replid2").bytes().any(|digit| digit != b'0');
+        let is_other = self.server.as_ref().is_some_and(|seen| seen.host != host);
+        let doubted_since = (was_replica || is_other).then_some(client.since);
+        self.server = Some(Seen { host, history, doubted_since });
+        doubted_since
+    }
 }
 
 impl Link {
@@ -275,14 +299,14 @@ impl Link {
     }
 
     /// A connection to a host, with user and database.
-    async fn open(&self, index: usize) -> Result<Connection, Error> {
+    pub(super) async fn open(&self, index: usize) -> Result<Connection, Error> {
         let (settings, (host, port)) = (&self.settings, &self.settings.hosts[index]);
         let connection = Connection::open(host, *port, settings.tls.as_ref(), Duration::MAX).await;
         connection.map_err(unavailable)
     }
 
     /// The requests that every connection starts with.
-    fn greeting(&self) -> Vec<Vec<&str>> {
+    pub(super) fn greeting(&self) -> Vec<Vec<&str>> {
         let settings = &self.settings;
         let mut greeting = Vec::new();
         if let Some(password) = &settings.password {
@@ -316,8 +340,9 @@ impl Link {
             self.host.store(index + 1, Ordering::Relaxed);
             let opened = timeout(share, self.open_master(index, state.predecessor.as_ref())).await;
             let error = match opened {
-                Ok(Ok(client)) => {
+                Ok(Ok(mut client)) => {
                     self.host.store(index, Ordering::Relaxed);
+                    client.doubted_since = state.recognize(&client, index);
                     let client = Arc::new(client);
                     state.client = Some(Arc::clone(&client));
                     (state.predecessor, state.failed) = (None, false);
@@ -413,189 +438,4 @@ impl Link {
         }
         reply
     }
-}
-
-/// Wakes tasks by messages of the server, over a connection of its own.
-pub(super) struct Wakeups {
-    link: Arc<Link>,
-    state: Mutex<WakeupState>,
-}
-
-#[derive(Default)]
-struct WakeupState {
-    /// The channels of keys that somebody waits for: of resignations, and of the server's notifications about keys.
-    channels: BTreeMap<String, Arc<watch::Sender<Changes>>>,
-    /// Channels to subscribe to. None: no connection is open.
-    commands: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    running: bool,
-}
-
-/// The task that listens. If its runtime is shut down, the next subscription starts another.
-struct Listener {
-    wakeups: Arc<Wakeups>,
-    finished: bool,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if !self.finished {
-            let mut state = lock(&self.wakeups.state);
-            (state.running, state.commands) = (false, None);
-        }
-    }
-}
-
-impl Listener {
-    /// Listens while somebody waits.
-    async fn run(mut self) {
-        loop {
-            let mut pause = REOPEN;
-            if let Some(connection) = self.wakeups.connect().await {
-                let refused = self.wakeups.hear(connection).await;
-                pause = if refused { REFUSED } else { REOPEN };
-            }
-            {
-                let mut state = lock(&self.wakeups.state);
-                state.commands = None;
-                state.channels.retain(|_, sender| sender.receiver_count() > 0);
-                if state.channels.is_empty() {
-                    // Under the lock: nobody relies on this task any more.
-                    (state.running, self.finished) = (false, true);
-                    return;
-                }
-                // Messages were missed.
-                state.channels.values().for_each(|sender| sender.send_modify(|known| known.count(true)));
-            }
-            sleep(pause).await;
-        }
-    }
-}
-
-impl Wakeups {
-    pub(super) fn new(link: Arc<Link>) -> Wakeups {
-        Wakeups { link, state: Mutex::default() }
-    }
-
-    /// Counts the changes of a key.
-    pub(super) fn subscribe(self: &Arc<Self>, key: &str) -> watch::Receiver<Changes> {
-        let channels = self.channels_of(key);
-        let mut state = lock(&self.state);
-        if !std::mem::replace(&mut state.running, true) {
-            tokio::spawn(Listener { wakeups: Arc::clone(self), finished: false }.run());
-        }
-        if let Some(sender) = state.channels.get(&channels[0]) {
-            return sender.subscribe();
-        }
-        let sender = Arc::new(watch::Sender::default());
-        let receiver = sender.subscribe();
-        for channel in &channels {
-            state.channels.insert(channel.clone(), Arc::clone(&sender));
-        }
-        if let Some(commands) = &state.commands {
-            // An error: the connection is opened again, with all channels.
-            _ = commands.send(resp::request(&["SUBSCRIBE", &channels[0], &channels[1]]));
-        }
-        receiver
-    }
-
-    /// The channel that candidates of ours publish to, and the one of the server's notifications.
-    fn channels_of(&self, key: &str) -> [String; 2] {
-        [channel(key), format!("__keyspace@{}__:{key}", self.link.settings.database)]
-    }
-
-    /// A connection to the server that serves requests.
-    async fn connect(&self) -> Option<Connection> {
-        self.link.client(OPEN).await.ok()?;
-        let index = self.link.host.load(Ordering::Relaxed) % self.link.settings.hosts.len();
-        timeout(OPEN, self.link.open(index)).await.ok()?.ok()
-    }
-
-    /// Hears messages until the connection ends. True if the server refuses to send any.
-    async fn hear(&self, connection: Connection) -> bool {
-        let (mut reader, mut writer) = tokio::io::split(connection);
-        let (sender, mut commands) = mpsc::unbounded_channel();
-        let mut hello: Vec<u8> = self.link.greeting().iter().flat_map(|words| resp::request(words)).collect();
-        {
-            let mut state = lock(&self.state);
-            for channel in state.channels.keys() {
-                hello.extend(resp::request(&["SUBSCRIBE", channel]));
-            }
-            state.commands = Some(sender);
-        }
-        let (heard, mut sign) = watch::channel(());
-        let mut refused = false;
-        let read = read_replies(&mut reader, |value| {
-            heard.send_replace(());
-            self.handle(&value);
-            refused = matches!(value, Value::Error(_));
-            !refused
-        });
-        let write = async {
-            let mut bytes = hello;
-            loop {
-                if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
-                    return;
-                }
-                bytes = match timeout(SILENCE, commands.recv()).await {
-                    Ok(Some(bytes)) => bytes,
-                    Ok(None) => return,
-                    Err(_) => match self.tidy() {
-                        Some(bytes) => bytes,
-                        None => return,
-                    },
-                };
-            }
-        };
-        // A silent connection is asked, and given up if it does not answer.
-        let watchdog =
-            async { while timeout(SILENCE * 2, sign.changed()).await.is_ok_and(|sign| sign.is_ok()) {} };
-        tokio::select! {
-            () = read => {}
-            () = write => {}
-            () = watchdog => {}
-        }
-        refused
-    }
-
-    /// Unsubscribes from channels that nobody waits for, and asks for a sign of life. None: there is no channel left.
-    fn tidy(&self) -> Option<Vec<u8>> {
-        let mut state = lock(&self.state);
-        let mut bytes = resp::request(&["PING"]);
-        state.channels.retain(|channel, sender| {
-            let wanted = sender.receiver_count() > 0;
-            if !wanted {
-                bytes.extend(resp::request(&["UNSUBSCRIBE", channel]));
-            }
-            wanted
-        });
-        (!state.channels.is_empty()).then_some(bytes)
-    }
-
-    fn handle(&self, value: &Value) {
-        let Value::Array(words) = value else { return };
-        match words.as_slice() {
-            // Renewals wake nobody. Others do: `released` of ours; `del` and `expired` of the server.
-            [Value::Text(kind), Value::Text(channel), Value::Text(event)]
-                if kind == "message" && !matches!(event.as_str(), "expire" | "pexpire") =>
-            {
-                self.wake(channel, !matches!(event.as_str(), "acquired" | "set"));
-            }
-            // Messages before the subscription were missed.
-            [Value::Text(kind), Value::Text(channel), Value::Int(_)] if kind == "subscribe" => {
-                self.wake(channel, true);
-            }
-            _ => {}
-        }
-    }
-
-    fn wake(&self, channel: &str, released: bool) {
-        if let Some(sender) = lock(&self.state).channels.get(channel) {
-            sender.send_modify(|known| known.count(released));
-        }
-    }
-}
-
-/// The channel that scripts publish to when the holder of a key changes.
-pub(super) fn channel(key: &str) -> String {
-    format!("suffrage:{key}")
 }
