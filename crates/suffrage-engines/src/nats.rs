@@ -40,7 +40,16 @@ use crate::{Error, Facts, Moment};
 const NAME: &str = "NATS";
 /// The parameters of the URL.
 const PARAMETERS: [&str; 11] = [
-    "replicas", "skew-ms", "token-file", "token-env", "creds", "tls", "cacert", "cert", "key", "password-file",
+    "replicas",
+    "skew-ms",
+    "token-file",
+    "token-env",
+    "creds",
+    "tls",
+    "cacert",
+    "cert",
+    "key",
+    "password-file",
     "password-env",
 ];
 /// The bucket if the URL names none.
@@ -203,8 +212,8 @@ impl Recipe for Nats {
         if whole && name.bytes().all(allowed) {
             return Ok(());
         }
-        let cannot =
-            "needs a name of letters, digits and -/_=. without a dot at either end or two in a row".to_string();
+        let cannot = "needs a name of letters, digits and -/_=. without a dot at either end or two in a row"
+            .to_string();
         Err(Error::Unsupported { engine: NAME, cannot })
     }
 
@@ -239,7 +248,8 @@ impl Recipe for Nats {
             }
             if bucket.markers {
                 status.remarks.push(
-                    "the bucket has limit markers: nats-py cannot create an entry after one has expired".to_string(),
+                    "the bucket has limit markers: nats-py cannot create an entry after one has expired"
+                        .to_string(),
                 );
             }
             Ok(status)
@@ -268,7 +278,8 @@ impl Recipe for Nats {
                 if !same {
                     return Ok(leader);
                 }
-                let age = self.client.bucket(None).await?.map_or(Duration::from_secs(1), |bucket| bucket.max_age);
+                let age =
+                    self.client.bucket(None).await?.map_or(Duration::from_secs(1), |bucket| bucket.max_age);
                 // An entry that should have gone by now is looked at more often. Without an entry, messages tell.
                 let age = if late && entry.is_some() { age / 20 } else { age };
                 late = wait(&mut told, entry, age.max(Duration::from_millis(50))).await.is_none();
@@ -393,7 +404,9 @@ impl Contender {
         for _ in 0..2 {
             let Some((revision, token)) = self.held else { break };
             let sent = self.wish.now();
-            if let Some(revision) = self.client.write(&key, revision, self.headers(Some(token)), &identity).await? {
+            if let Some(revision) =
+                self.client.write(&key, revision, self.headers(Some(token)), &identity).await?
+            {
                 self.held = Some((revision, token));
                 return Ok(self.grant(sent, token));
             }
@@ -409,7 +422,8 @@ impl Contender {
     }
 
     async fn end(&mut self) -> Error {
-        let (name, watcher, key) = (self.name.clone(), Arc::clone(&self.watcher), Arc::clone(&self.wish.name));
+        let (name, watcher, key) =
+            (self.name.clone(), Arc::clone(&self.watcher), Arc::clone(&self.wish.name));
         let held = self.held.map_or(0, |(revision, _)| revision);
         let told = self.told.get_or_insert_with(|| watcher.watch(&key));
         loop {

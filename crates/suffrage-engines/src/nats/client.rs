@@ -258,7 +258,9 @@ impl Client {
                 Some(revision) => Ok(Some(revision)),
                 None => Err(unavailable(format!("{key}: the reply has no sequence"))),
             },
-            Ok(reply) => Err(refused(format!("{key}: the stream {} stores the bucket's subject", reply["stream"]))),
+            Ok(reply) => {
+                Err(refused(format!("{key}: the stream {} stores the bucket's subject", reply["stream"])))
+            }
             Err((code, _)) if WRONG_LAST_SEQUENCE.contains(&code) => Ok(None),
             Err((code, reason)) => Err(unavailable(format!("{key}: {reason} ({code})"))),
         }
@@ -273,7 +275,9 @@ impl Client {
             "num_replicas": 1, "idle_heartbeat": u64::try_from(heartbeat.as_nanos()).unwrap_or(u64::MAX),
         }});
         let reply = link.api(&format!("CONSUMER.CREATE.{stream}"), &body, self.patience()).await?;
-        split_error(reply).map(|_| ()).map_err(|(code, reason)| unavailable(format!("watch: {reason} ({code})")))
+        split_error(reply)
+            .map(|_| ())
+            .map_err(|(code, reason)| unavailable(format!("watch: {reason} ({code})")))
     }
 }
 

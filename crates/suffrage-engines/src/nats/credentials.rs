@@ -13,7 +13,10 @@ pub(super) enum Credentials {
     User(String, Secret),
     Token(Secret),
     /// A key, and the JWT that it belongs to.
-    Key { seed: Secret, jwt: Option<Secret> },
+    Key {
+        seed: Secret,
+        jwt: Option<Secret>,
+    },
 }
 
 impl Credentials {
@@ -59,7 +62,10 @@ impl Credentials {
 /// The CRC-16 (XMODEM) at the end of a key.
 fn crc(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| if crc & 0x8000 != 0 { crc << 1 ^ 0x1021 } else { crc << 1 })
+        (0..8).fold(
+            crc ^ u16::from(*byte) << 8,
+            |crc, _| if crc & 0x8000 != 0 { crc << 1 ^ 0x1021 } else { crc << 1 },
+        )
     })
 }
 

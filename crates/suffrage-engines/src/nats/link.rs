@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{interval, timeout};
 use tokio_rustls::TlsConnector;
@@ -168,7 +170,10 @@ impl Link {
         let reply = reply.map_err(|_| unavailable(format!("{}: no reply within {within:?}", self.server)))?;
         let reply = reply.map_err(|_| lost())?;
         if reply.status.starts_with("503") {
-            return Err(unavailable(format!("{}: nobody answers to {subject}: is JetStream enabled?", self.server)));
+            return Err(unavailable(format!(
+                "{}: nobody answers to {subject}: is JetStream enabled?",
+                self.server
+            )));
         }
         Ok(reply)
     }
@@ -371,7 +376,8 @@ impl Reader {
             REPLIES => subject.get(self.inbox..)?.parse().ok()?,
             other => other,
         };
-        let message = Message { subject: subject.to_string(), reply: reply.to_string(), status, headers, payload };
+        let message =
+            Message { subject: subject.to_string(), reply: reply.to_string(), status, headers, payload };
         if subscription != REPLIES {
             if let Some(sender) = waiting.subscriptions.get(&number) {
                 _ = sender.send(message);
