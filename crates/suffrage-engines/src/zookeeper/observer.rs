@@ -33,6 +33,10 @@ impl Drop for Observer {
         if let Some(opener) = self.opener.get() {
             opener.abort();
         }
+        // Servers log a warning about a connection that is closed before its session.
+        if let Some(Ok(link)) = &*self.current.borrow() {
+            link.close_session();
+        }
     }
 }
 

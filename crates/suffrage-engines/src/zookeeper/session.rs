@@ -277,6 +277,15 @@ pub(super) fn random() -> u16 {
     u16::from_ne_bytes(bytes)
 }
 
+/// A connection that ends with this value.
+struct Closing(Arc<Link>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 impl Inner {
     /// The end of the session that a proof shows.
     fn end(&self, proof: &Proof) -> Moment {
@@ -305,9 +314,9 @@ impl Inner {
         // A fifth: the session survives when two servers in a row do not answer.
         let step = self.ttl / 5;
         let mut slot = self.link.write().await;
-        if let Some(old) = slot.take() {
-            old.close();
-        }
+        // Closed when the new one is there. The server closes it when the session connects anew: it would log a warning
+        // about a client that closes a connection before its session.
+        let old = slot.take().map(Closing);
         let known = lock(&self.key).clone();
         let sent = self.clock.now();
         let link = match Link::open(&self.config, server, known.as_ref(), self.ttl, step).await {
@@ -341,7 +350,7 @@ impl Inner {
         }
         *lock(&self.key) = Some(link.key.clone());
         *slot = Some(Arc::clone(&link));
-        drop(slot);
+        drop((slot, old));
         if known.is_some() {
             self.check_nodes(&link).await?;
         }

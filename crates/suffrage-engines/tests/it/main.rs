@@ -1,6 +1,8 @@
 //! Elections on real servers.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts servers")]
 
+#[cfg(any(feature = "nats", feature = "zookeeper"))]
+mod certificates;
 mod conformance;
 #[cfg(feature = "consul")]
 mod consul;

@@ -33,6 +33,13 @@ pub(crate) struct Nats {
 impl Nats {
     /// `settings` are further settings of all servers.
     fn new(program: PathBuf, count: usize, settings: &str, user: &'static str) -> Nats {
+        let servers = Nats::unready(program, count, settings, user);
+        servers.tool(&["ready"]);
+        servers
+    }
+
+    /// Servers that listen, and may not yet serve.
+    fn unready(program: PathBuf, count: usize, settings: &str, user: &'static str) -> Nats {
         let folder = Folder::new().unwrap();
         let clients: Vec<SocketAddr> = (0..count).map(|_| suffrage_testbed::address()).collect();
         let peers: Vec<SocketAddr> = (0..count).map(|_| suffrage_testbed::address()).collect();
@@ -68,7 +75,6 @@ impl Nats {
         for client in &self.clients {
             suffrage_testbed::until("a server listens", || std::net::TcpStream::connect(client).ok());
         }
-        self.tool(&["ready"]);
     }
 
     /// The servers, as other clients name them.
@@ -129,6 +135,7 @@ impl Servers for Nats {
     fn restart_all(&mut self) {
         self.servers.iter_mut().flatten().for_each(Server::kill);
         self.start();
+        self.tool(&["ready"]);
     }
 
     fn delete_entry(&self, name: &str) {

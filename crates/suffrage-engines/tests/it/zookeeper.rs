@@ -33,7 +33,9 @@ fn java(classes: &str) -> Command {
 /// A server in its folder.
 fn start_server(folder: &Path, number: usize) -> Server {
     let folder = folder.join(number.to_string());
-    let mut command = java(JAR);
+    // Debian's jar does not name all that TLS needs.
+    let netty = ["codec", "resolver"].map(|part| format!(":/usr/share/java/netty-{part}.jar")).concat();
+    let mut command = java(&format!("{JAR}{netty}"));
     // Small files, and no fsync: processes are killed, and not the machine.
     command.args([
         "-Dzookeeper.preAllocSize=64",

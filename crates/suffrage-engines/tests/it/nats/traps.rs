@@ -6,6 +6,7 @@ use suffrage_engines::{Clock as _, Engine, Error, Loss};
 use tokio::task::block_in_place;
 
 use super::{Nats, TTL};
+use crate::certificates::Certificates;
 use crate::conformance::{Servers as _, lead, until, within};
 use crate::support::{BootClock, CandidateProcess, program, python};
 
@@ -115,6 +116,62 @@ async fn credentials() {
         assert!(matches!(error, Error::Refused { .. }), "{error}");
         assert!(!error.to_string().contains("wrong"), "{error}");
     }
+}
+
+/// A key: the server knows its public half, and asks for a signature.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_signs() {
+    /// The seed of 32 times the byte 7, and its public key.
+    const SEED: &str = "SUAAOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBZ5FE";
+    const PUBLIC: &str = "UDVEU3DD4KOFECV66VIHWEZOYX4ZKR3WV27L464SIIPOU2IUI3JCYSJF";
+    let server = || program("nats-server", "nats-server", &[]);
+    let settings =
+        format!("authorization {{ users: [ {{ nkey: {PUBLIC} }}, {{ user: tool, password: tool }} ] }}");
+    let servers = block_in_place(|| Nats::new(server(), 1, &settings, "tool:tool@"));
+    let path = servers.folder.path().join("seed");
+    std::fs::write(&path, format!("{SEED}\n")).unwrap();
+    let url = servers.url(&servers.addresses()).replace("tool:tool@", "");
+    let engine = Engine::connect(&format!("{url}?creds={}", path.display()), BootClock).unwrap();
+    lead(&engine, "key", TTL, "ours").await.resign().await;
+    let stranger = Engine::connect(&url, BootClock).unwrap().election("key").ttl(TTL).join().unwrap();
+    let error = within("the refusal", stranger.lead()).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    // A file of credentials has a JWT besides. A seed that is cut off is noticed.
+    std::fs::write(&path, &SEED[..40]).unwrap();
+    let error = Engine::connect(&format!("{url}?creds={}", path.display()), BootClock).unwrap_err();
+    assert!(error.to_string().contains("seed") && !error.to_string().contains(&SEED[..40]), "{error}");
+}
+
+/// TLS, with certificates of both sides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls() {
+    let certificates = Certificates::new();
+    let settings = format!(
+        "tls {{ cert_file: {:?}, key_file: {:?}, ca_file: {:?}, verify: true }}",
+        certificates.server, certificates.server_key, certificates.root
+    );
+    let server = program("nats-server", "nats-server", &[]);
+    let servers = block_in_place(|| Nats::unready(server, 1, &settings, ""));
+    let plain = servers.url(&servers.addresses());
+    // The server asks for TLS: the scheme need not.
+    for url in [plain.clone(), plain.replace("nats://", "tls://")] {
+        let url = format!("{url}?{}", certificates.query(true));
+        let engine = Engine::connect(&url, BootClock).unwrap();
+        let leader = lead(&engine, "tls", TTL, "me").await;
+        let next = tokio::spawn(async move { lead(&engine, "tls", TTL, "next").await });
+        leader.resign().await;
+        within("a hand-over", next).await.unwrap().resign().await;
+    }
+    for wrong in [plain.clone(), format!("{plain}?{}", certificates.query(false))] {
+        let engine = Engine::connect(&wrong, BootClock).unwrap();
+        assert!(matches!(engine.status("tls").await, Err(Error::Unavailable { .. })), "{wrong}");
+    }
+    // A server without TLS is not spoken to.
+    let servers = block_in_place(one);
+    let url = servers.url(&servers.addresses()).replace("nats://", "tls://");
+    let engine = Engine::connect(&format!("{url}?{}", certificates.query(false)), BootClock).unwrap();
+    let error = engine.status("tls").await.unwrap_err();
+    assert!(error.to_string().contains("has no TLS"), "{error}");
 }
 
 /// A message to acquire that had no reply is not left behind by a candidate that gives up.

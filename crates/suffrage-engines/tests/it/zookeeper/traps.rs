@@ -9,6 +9,7 @@ use tokio::task::block_in_place;
 
 use super::foreign::foreign;
 use super::{TTL, ZooKeeper, configure, mode, start_server};
+use crate::certificates::Certificates;
 use crate::conformance::{Servers as _, lead, until, within};
 use crate::support::{BootClock, CandidateProcess, Event, Server};
 
@@ -140,6 +141,46 @@ async fn a_user_owns_its_nodes() {
     let leader = lead(&open, "open", TTL, "me").await;
     assert_eq!(connect(&servers, "").status("open").await.unwrap().leader.unwrap().identity, "me");
     leader.resign().await;
+}
+
+/// TLS, with certificates of both sides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls() {
+    let certificates = Certificates::new();
+    let (folder, client, secure) =
+        (Folder::new().unwrap(), suffrage_testbed::address(), suffrage_testbed::address());
+    // The server wants its certificate and its key in one file.
+    let both = folder.path().join("both.pem");
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    std::fs::write(&both, read(&certificates.server_key) + &read(&certificates.server)).unwrap();
+    let settings = format!(
+        "secureClientPort={}\nsecureClientPortAddress={}\n\
+         serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+         ssl.keyStore.location={}\nssl.trustStore.location={}\n",
+        secure.port(),
+        secure.ip(),
+        both.display(),
+        certificates.root.display(),
+    );
+    configure(folder.path(), 1, client, &settings, Duration::from_millis(500));
+    let _server = start_server(folder.path(), 1);
+    block_in_place(|| suffrage_testbed::until("the server serves", || mode(client)));
+    let url = |query: &str| format!("zookeeper://{secure}/tls{query}");
+    let both_sides = url(&format!("?tls=true&{}", certificates.query(true)));
+    let engine = Engine::connect(&both_sides, BootClock).unwrap();
+    let leader = lead(&engine, "tls", TTL, "me").await;
+    let other = engine.clone();
+    let next = tokio::spawn(async move { lead(&other, "tls", TTL, "next").await });
+    until("it waits", async || (engine.status("tls").await.unwrap().waiting == ["next"]).then_some(())).await;
+    leader.resign().await;
+    let next = within("a hand-over", next).await.unwrap();
+    let start = BootClock.now();
+    until("renewals", async || (BootClock.now() > start + TTL * 2).then_some(())).await;
+    assert!(next.is_valid(), "{:?}", next.loss());
+    for wrong in [url(""), url(&format!("?tls=true&{}", certificates.query(false)))] {
+        let engine = Engine::connect(&wrong, BootClock).unwrap();
+        assert!(matches!(engine.status("tls").await, Err(Error::Unavailable { .. })), "{wrong}");
+    }
 }
 
 /// A server that is cut off from the others answers pings of its clients by itself, until it notices. The validity of a
