@@ -265,8 +265,8 @@ impl Rows {
             Ok(Ok(session)) => {
                 // The session may have come too late.
                 batch.retain(Request::is_wanted);
-                // Half of the time: another session can be tried while the lease is valid.
-                let result = self.execute(&session, &batch, within / 2).await;
+                // Not all of the time: another session can be tried while the lease is valid.
+                let result = self.execute(&session, &batch, within * 3 / 4).await;
                 if result.is_err() {
                     // The error may be of a server that has become a standby, or does not answer.
                     self.link.discard(&session).await;

@@ -400,6 +400,11 @@ impl Servers {
     }
 }
 
+/// Whether there is a row in replies.
+fn is_found(replies: &[SimpleQueryMessage]) -> bool {
+    replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_)))
+}
+
 /// The session of the rows, which all elections share.
 pub(super) struct Link {
     pub(super) servers: Arc<Servers>,
@@ -470,14 +475,12 @@ impl Link {
             format!("FROM pg_stat_activity WHERE pid = {} AND backend_start = '{start}'", backend.pid);
         let end = async {
             // A server that does not permit it ends the process when it notices that the connection is gone.
-            session.simple(&format!("SELECT pg_terminate_backend(pid) {which}"), settings).await?;
-            loop {
-                let replies = session.simple(&format!("SELECT 1 {which}"), settings).await?;
-                if !replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))) {
-                    return Ok::<(), Error>(());
-                }
+            let mut sql = format!("SELECT pg_terminate_backend(pid) {which}");
+            while is_found(&session.simple(&sql, settings).await?) {
+                sql = format!("SELECT 1 {which}");
                 sleep(Duration::from_millis(2)).await;
             }
+            Ok::<(), Error>(())
         };
         // The process executes nothing after it has received the signal, even if it needs longer to end.
         _ = timeout(PREDECESSOR, end).await;
@@ -490,7 +493,7 @@ impl Link {
             // Two clients that create a table at once disturb each other.
             let sql = format!("SELECT 1 WHERE to_regclass('{}') IS NOT NULL", settings.table);
             let replies = session.simple(&sql, settings).await?;
-            if !replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))) {
+            if !is_found(&replies) {
                 created?;
             }
         }

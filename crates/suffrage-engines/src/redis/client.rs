@@ -420,8 +420,8 @@ impl Link {
         words: &[&str],
         within: Duration,
     ) -> Result<Value, Error> {
-        // Half of the time: another connection can be tried while the lease is valid.
-        let within = within / 2;
+        // Not all of the time: another connection can be tried while the lease is valid.
+        let within = within * 3 / 4;
         let reply = timeout(within, client.send(words)).await;
         let reply = reply.unwrap_or_else(|_| Err(unavailable(format!("no answer within {within:?}"))));
         if let Err(Error::Unavailable { reason, .. }) = &reply {

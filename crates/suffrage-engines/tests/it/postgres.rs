@@ -12,7 +12,7 @@ pub(crate) use self::servers::{Postgres, start};
 use crate::conformance::{Servers, conformance};
 
 /// The ttl of the tests. PostgreSQL grants shorter ones, but the machine of the tests may be slow.
-pub(crate) const TTL: Duration = Duration::from_secs(2);
+pub(crate) const TTL: Duration = Duration::from_secs(3);
 
 impl Servers for Postgres {
     fn addresses(&self) -> Vec<SocketAddr> {

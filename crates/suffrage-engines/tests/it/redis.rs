@@ -12,7 +12,7 @@ use self::servers::{Redis, start};
 use crate::conformance::{Servers, conformance};
 
 /// The ttl of the tests. Redis grants shorter ones, but the machine of the tests may be slow.
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(3);
 
 impl Servers for Redis {
     fn addresses(&self) -> Vec<SocketAddr> {

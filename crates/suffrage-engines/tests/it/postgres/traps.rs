@@ -158,13 +158,19 @@ async fn require_standby(servers: &Postgres, name: &str) {
     servers.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
     servers.sql("SELECT pg_reload_conf()");
     // The processes of the server read the setting one after the other.
-    let mut probe = 0;
+    let mut number = 0;
     until("a commit waits", async || {
-        probe += 1;
+        number += 1;
+        let create = format!("CREATE TABLE probe_{number} ()");
         let mut psql = servers.psql();
-        let mut child = Server(psql.args(["-c", &format!("CREATE TABLE probe_{probe} ()")]).spawn().unwrap());
-        sleep(Duration::from_millis(500)).await;
-        matches!(child.0.try_wait(), Ok(None)).then_some(())
+        let mut probe =
+            Server(psql.args(["-c", "SET synchronous_commit = on", "-c", &create]).spawn().unwrap());
+        while matches!(probe.0.try_wait(), Ok(None)) {
+            if servers.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "0" {
+                return Some(());
+            }
+        }
+        None
     })
     .await;
 }

@@ -118,7 +118,7 @@ async fn a_late_request_takes_no_lock() {
     lead(&engine, "late", TTL, "warm-up").await.resign().await;
     one.set(Mode::Silent);
     // The request is lost in the first proxy. The candidate repeats it, over the other one.
-    lead(&engine, "late", Duration::from_secs(60), "phantom").await.resign().await;
+    lead(&engine, "late", TTL * 3, "phantom").await.resign().await;
     assert_eq!(servers.command(&["-n", "1", "EXISTS", "late"]), "0");
     one.set(Mode::LoseReplies);
     tokio::time::sleep(Duration::from_millis(500)).await;
