@@ -105,7 +105,7 @@ pub(crate) const NATS: Facts = Facts {
     validity: "from before the write was sent, for the max-age of the bucket, minus the skew of the servers' wall clocks",
     shortest_ttl: Duration::from_secs(1),
     whole_seconds: false,
-    failover: "nothing with 3 replicas; with 1 replica the bucket",
+    failover: "nothing with 3 replicas, unless most servers lose power (they sync every 2 minutes); with 1 the bucket",
     load: "3 writes per ttl; one consumer per process",
     recipe: "a key of a JetStream KV bucket, created by `create` and renewed by `update`",
 };
