@@ -274,15 +274,6 @@ impl<E: Clone> Drop for Subscription<E> {
     }
 }
 
-/// Candidates that see the same release do not write at the same moment, but spread over some milliseconds.
-pub(crate) async fn spread() {
-    const SPREAD: Duration = Duration::from_millis(10);
-    let mut random = [0; 1];
-    // Without random numbers, candidates race.
-    _ = getrandom::fill(&mut random);
-    sleep(SPREAD * u32::from(random[0]) / 256).await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -354,3 +354,160 @@ pub(crate) fn encode(text: &str) -> String {
         &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     percent_encoding::utf8_percent_encode(text, KEPT).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+    /// A server that handles each connection by this function.
+    async fn server<F: Future<Output = ()> + Send + 'static>(
+        handle: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> (String, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(handle(stream));
+            }
+        });
+        (address.ip().to_string(), address.port())
+    }
+
+    /// Reads a request without a body. None at the end of the connection.
+    async fn read_request(stream: &mut TcpStream) -> Option<String> {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n\r\n") {
+            text.push(stream.read_u8().await.ok()?);
+        }
+        Some(String::from_utf8(text).unwrap())
+    }
+
+    fn client(hosts: Vec<(String, u16)>) -> Client {
+        Client::new("test", hosts, None, None)
+    }
+
+    fn get() -> Request {
+        Request::new(Method::GET, "/x")
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
+        let (sender, mut connections) = mpsc::unbounded_channel();
+        // Two requests per connection.
+        let host = server(move |mut stream| {
+            sender.send(()).unwrap();
+            async move {
+                for _ in 0..2 {
+                    if read_request(&mut stream).await.is_none() {
+                        return;
+                    }
+                    stream.write_all(OK.as_bytes()).await.unwrap();
+                }
+            }
+        });
+        let client = client(vec![host.await]);
+        for _ in 0..10 {
+            let reply = client.send(&get(), WITHIN).await.unwrap();
+            assert_eq!((reply.status, reply.text().as_str()), (200, "ok"));
+        }
+        let mut count = 0;
+        while connections.try_recv().is_ok() {
+            count += 1;
+        }
+        assert!((5..10).contains(&count), "{count} connections");
+    }
+
+    #[tokio::test]
+    async fn a_request_is_never_sent_twice() {
+        let (sender, mut requests) = mpsc::unbounded_channel();
+        let host = server(move |mut stream| {
+            let sender = sender.clone();
+            async move {
+                // The first request of a connection is answered, and the second is lost.
+                read_request(&mut stream).await;
+                stream.write_all(OK.as_bytes()).await.unwrap();
+                if let Some(request) = read_request(&mut stream).await {
+                    sender.send(request).unwrap();
+                }
+            }
+        });
+        let client = client(vec![host.await]);
+        client.send(&get(), WITHIN).await.unwrap();
+        let ready = || async { client.idle.lock().await.iter().any(|idle| idle.sender.is_ready()) };
+        while !ready().await {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(client.send(&get(), WITHIN).await, Err(Error::Unavailable { .. })));
+        assert!(requests.recv().await.unwrap().starts_with("GET /x HTTP/1.1\r\n"));
+        assert!(requests.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn the_next_server_is_tried_when_one_fails() {
+        let answers = server(|mut stream| async move {
+            while read_request(&mut stream).await.is_some() {
+                stream.write_all(OK.as_bytes()).await.unwrap();
+            }
+        });
+        let silent = server(|stream| async move {
+            std::future::pending::<()>().await;
+            drop(stream);
+        });
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let closed = (closed.ip().to_string(), closed.port());
+        let client = client(vec![closed, silent.await, answers.await]);
+        // A refused connection costs nothing, silence costs a request.
+        let failed = client.send(&get(), Duration::from_millis(100)).await.unwrap_err();
+        assert!(failed.to_string().contains("no reply within"), "{failed}");
+        client.send(&get(), WITHIN).await.unwrap();
+        client.send(&get(), WITHIN).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn frames_are_put_together() {
+        let host = server(|mut stream| async move {
+            read_request(&mut stream).await;
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // Two frames, "abc" and "", cut where it hurts.
+            for part in [&b"\0\0"[..], b"\0\x03a", b"bc\0\0\0", b"\0"] {
+                let chunk = [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+                stream.write_all(&chunk).await.unwrap();
+                stream.flush().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        });
+        let client = client(vec![host.await]);
+        let mut frames = client.frames(&get(), WITHIN).await.unwrap().ok().unwrap();
+        assert_eq!(frames.next().await.unwrap().as_deref(), Some(&b"abc"[..]));
+        assert_eq!(frames.next().await.unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(frames.next().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_sent_and_not_shown() {
+        let (sender, mut requests) = mpsc::unbounded_channel();
+        let host = server(move |mut stream| {
+            let sender = sender.clone();
+            async move { sender.send(read_request(&mut stream).await).unwrap() }
+        });
+        let client = client(vec![host.await]);
+        let mut request = get();
+        request.authorization = Some(bearer(&Secret::new("secret-word")));
+        assert!(!format!("{request:?}").contains("secret-word"));
+        let failed = client.send(&request, WITHIN).await.unwrap_err();
+        assert!(!failed.to_string().contains("secret-word"));
+        assert!(requests.recv().await.unwrap().unwrap().contains("authorization: Bearer secret-word\r\n"));
+        request.authorization = Some(bearer(&Secret::new("two\nlines")));
+        let failed = client.send(&request, WITHIN).await.unwrap_err();
+        assert!(!failed.to_string().contains("lines"), "{failed}");
+    }
+}

@@ -28,7 +28,7 @@ use tokio::time::sleep;
 use self::api::{Api, PATIENCE, Written};
 use self::config::Config;
 use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide};
-use crate::follow::{Follower, State, Subscription, spread};
+use crate::follow::{Follower, State, Subscription};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
 use crate::{Error, Facts, Moment};
@@ -210,9 +210,9 @@ impl LeaseCandidate {
         CandidateName { identity: &self.wish.identity, random: &self.random }
     }
 
-    /// The time-out of a request.
+    /// The time-out of a request: after a renewal whose reply is lost, there is time for others.
     fn within(&self) -> Duration {
-        self.duration / 3
+        self.duration / 6
     }
 
     async fn get(&self) -> Result<Option<Arc<Lease>>, Error> {
@@ -231,7 +231,6 @@ impl LeaseCandidate {
         // The version that is stored, and when it was first seen.
         let mut seen = (0, Moment::ZERO);
         let mut lease = self.get().await?;
-        let mut waited = false;
         loop {
             let now = self.wish.now();
             let version = lease.as_ref().map_or(0, |lease| lease.version());
@@ -247,18 +246,11 @@ impl LeaseCandidate {
                         self.duration = self.duration.min(foreign.max(crate::facts::KUBERNETES.shortest_ttl));
                     }
                     lease = self.wait(lease, until).await?;
-                    waited = true;
                 }
-                Decision::Create | Decision::Take => {
-                    if std::mem::take(&mut waited) && self.overtaken(version).await {
-                        lease = self.get().await?;
-                        continue;
-                    }
-                    match self.acquire(lease.as_deref()).await? {
-                        Some(grant) => return Ok(grant),
-                        None => lease = self.get().await?,
-                    }
-                }
+                Decision::Create | Decision::Take => match self.acquire(lease.as_deref()).await? {
+                    Some(grant) => return Ok(grant),
+                    None => lease = self.get().await?,
+                },
             }
         }
     }
@@ -295,13 +287,6 @@ impl LeaseCandidate {
                 () = sleep(left.min(RECHECK)) => {}
             }
         }
-    }
-
-    /// Whether another candidate is quicker, within a random time.
-    async fn overtaken(&mut self, version: u64) -> bool {
-        spread().await;
-        let state = self.subscription().state();
-        matches!(state, State::Known(Some(lease), _) if lease.version() > version && !lease.holder().is_empty())
     }
 
     /// Writes this candidate into the Lease that it has seen. None if the Lease has changed meanwhile.

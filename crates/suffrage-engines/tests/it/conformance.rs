@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, PATIENCE};
+use crate::support::{BootClock, CandidateProcess, Event, PATIENCE};
 
 /// The running servers of an engine.
 pub(crate) trait Servers: Send {
@@ -140,9 +140,13 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        // It waits to lead again.
-        next.resign();
-        let (again, _) = tokio::task::block_in_place(|| leader.leads());
+        // It waits to lead again. Engines without a queue may let the other one lead again first.
+        let again = loop {
+            next.resign();
+            if let Some(Event::Leads(again, ..)) = tokio::task::block_in_place(|| leader.next(ttl)) {
+                break again;
+            }
+        };
         assert!(again > token, "{again} after {token}");
     }
 }

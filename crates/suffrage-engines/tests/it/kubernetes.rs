@@ -258,7 +258,7 @@ impl Servers for Kubernetes {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(4)
+        Duration::from_secs(6)
     }
 
     /// The API server stores nothing itself: its etcd is what clusters, and the tests of etcd kill that.
