@@ -382,3 +382,6 @@ impl Candidate for SessionCandidate {
         self.duration / 3
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -355,12 +355,86 @@ pub(crate) fn encode(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, KEPT).to_string()
 }
 
+/// A server of a test.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use crate::recipe::Wish;
+    use crate::{Clock, Moment};
+
+    /// A clock that a server moves.
+    #[derive(Clone, Default)]
+    pub(crate) struct TestClock(Arc<AtomicU64>);
+
+    impl TestClock {
+        pub(crate) fn advance(&self, seconds: u64) {
+            self.0.fetch_add(seconds, Ordering::SeqCst);
+        }
+
+        /// What a candidate wants, by this clock.
+        pub(crate) fn wish(&self, ttl: u64) -> Wish {
+            let clock = Arc::new(self.clone());
+            Wish { name: "x".into(), identity: "me".into(), ttl: Duration::from_secs(ttl), drift: 0.1, clock }
+        }
+    }
+
+    impl Clock for TestClock {
+        fn now(&self) -> Moment {
+            Duration::from_secs(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    /// Reads a request: its head and its body. None at the end of the connection.
+    pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.ok()?);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut body).await.ok()?;
+        Some((head, body))
+    }
+
+    /// Serves requests by this function, of the method, the path and the body. Returns the address.
+    pub(crate) async fn serve(
+        handle: impl Fn(&str, &str, &[u8]) -> (u16, Vec<u8>) + Send + Sync + 'static,
+    ) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let handle = Arc::new(handle);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let handle = Arc::clone(&handle);
+                tokio::spawn(async move {
+                    while let Some((head, body)) = read_request(&mut stream).await {
+                        let mut words = head.split(' ');
+                        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+                        let (status, reply) = handle(method, path, &body);
+                        let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", reply.len());
+                        _ = stream.write_all(&[head.as_bytes(), &reply].concat()).await;
+                    }
+                });
+            }
+        });
+        address
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::AsyncWriteExt as _;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::mpsc;
 
+    use super::testing::read_request;
     use super::*;
 
     const WITHIN: Duration = Duration::from_secs(20);
@@ -378,15 +452,6 @@ mod tests {
             }
         });
         (address.ip().to_string(), address.port())
-    }
-
-    /// Reads a request without a body. None at the end of the connection.
-    async fn read_request(stream: &mut TcpStream) -> Option<String> {
-        let mut text = Vec::new();
-        while !text.ends_with(b"\r\n\r\n") {
-            text.push(stream.read_u8().await.ok()?);
-        }
-        Some(String::from_utf8(text).unwrap())
     }
 
     fn client(hosts: Vec<(String, u16)>) -> Client {
@@ -433,7 +498,7 @@ mod tests {
                 // The first request of a connection is answered, and the second is lost.
                 read_request(&mut stream).await;
                 stream.write_all(OK.as_bytes()).await.unwrap();
-                if let Some(request) = read_request(&mut stream).await {
+                if let Some((request, _)) = read_request(&mut stream).await {
                     sender.send(request).unwrap();
                 }
             }
@@ -505,7 +570,7 @@ mod tests {
         assert!(!format!("{request:?}").contains("secret-word"));
         let failed = client.send(&request, WITHIN).await.unwrap_err();
         assert!(!failed.to_string().contains("secret-word"));
-        assert!(requests.recv().await.unwrap().unwrap().contains("authorization: Bearer secret-word\r\n"));
+        assert!(requests.recv().await.unwrap().unwrap().0.contains("authorization: Bearer secret-word\r\n"));
         request.authorization = Some(bearer(&Secret::new("two\nlines")));
         let failed = client.send(&request, WITHIN).await.unwrap_err();
         assert!(!failed.to_string().contains("lines"), "{failed}");

@@ -426,3 +426,6 @@ impl Candidate for LeaseCandidate {
         (self.duration / 3).max(Duration::from_secs(1))
     }
 }
+
+#[cfg(test)]
+mod tests;

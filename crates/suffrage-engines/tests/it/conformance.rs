@@ -141,12 +141,14 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
         // It waits to lead again. Engines without a queue may let the other one lead again first.
-        let again = loop {
+        let again = (0..20).find_map(|_| {
             next.resign();
-            if let Some(Event::Leads(again, ..)) = tokio::task::block_in_place(|| leader.next(ttl)) {
-                break again;
+            match tokio::task::block_in_place(|| leader.next(ttl)) {
+                Some(Event::Leads(again, ..)) => Some(again),
+                _ => None,
             }
-        };
+        });
+        let again = again.expect("the paused candidate leads again");
         assert!(again > token, "{again} after {token}");
     }
 }
