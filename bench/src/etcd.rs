@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use suffrage_engines::grpc::{Answers, Channel, Message, Requests, number, within};
+use tokio::net::TcpStream;
 
-use crate::grpc::{Answers, Channel, Message, Requests, number, within};
 use crate::http::{Connection, base64};
 use crate::processes::{Folder, Process, Usage};
 
@@ -147,18 +148,21 @@ pub(crate) struct LeaderKey(Bytes);
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Result<Client, String> {
-        Channel::open(address).await.map(Client)
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        Ok(Client(Channel::open(stream, &format!("http://{address}")).await?))
     }
 
     /// Requests a lease of this length in seconds. Returns its id and the granted length.
     pub(crate) async fn grant(&self, seconds: i64) -> Result<(i64, i64), String> {
-        let answer = self.0.call("/etcdserverpb.Lease/LeaseGrant", Message::new().number(1, seconds)).await?;
+        let answer =
+            self.0.call("/etcdserverpb.Lease/LeaseGrant", &Message::new().number(1, seconds)).await?;
         Ok((number(&answer, 2), number(&answer, 3)))
     }
 
     pub(crate) async fn put(&self, key: &str, lease: i64) -> Result<(), String> {
         let message = Message::new().bytes(1, key.as_bytes()).bytes(2, b"x").number(3, lease);
-        self.0.call("/etcdserverpb.KV/Put", message).await.map(drop)
+        Ok(self.0.call("/etcdserverpb.KV/Put", &message).await.map(drop)?)
     }
 
     /// Leads an election and resigns, with the calls of etcd's own client (`concurrency.Election`) without contention: a
@@ -171,14 +175,14 @@ impl Client {
         let end = format!("{name}0");
         let before = Message::new().bytes(1, format!("{name}/").as_bytes()).bytes(2, end.as_bytes());
         let before = before.number(3, 1).number(5, 2).number(6, 2).number(13, revision - 1);
-        let found = self.0.call("/etcdserverpb.KV/Range", before).await?;
+        let found = self.0.call("/etcdserverpb.KV/Range", &before).await?;
         if within(&found, 2).is_some() {
             return Err(format!("{name} has another candidate"));
         }
         let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, revision);
         let delete = Message::new().message(3, &Message::new().bytes(1, key.as_bytes()));
         let transaction = Message::new().message(1, &compare).message(2, &delete);
-        let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
+        let answer = self.0.call("/etcdserverpb.KV/Txn", &transaction).await?;
         if number(&answer, 2) == 1 { Ok(()) } else { Err(format!("{key} was already deleted")) }
     }
 
@@ -187,33 +191,33 @@ impl Client {
         let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, 0);
         let put = Message::new().bytes(1, key.as_bytes()).bytes(2, b"x").number(3, lease);
         let transaction = Message::new().message(1, &compare).message(2, &Message::new().message(2, &put));
-        let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
+        let answer = self.0.call("/etcdserverpb.KV/Txn", &transaction).await?;
         let revision = within(&answer, 1).map_or(0, |header| number(header, 3));
         if number(&answer, 2) == 1 { Ok(revision) } else { Err(format!("{key} is already held")) }
     }
 
     pub(crate) async fn release(&self, key: &str) -> Result<(), String> {
         let message = Message::new().bytes(1, key.as_bytes());
-        self.0.call("/etcdserverpb.KV/DeleteRange", message).await.map(drop)
+        Ok(self.0.call("/etcdserverpb.KV/DeleteRange", &message).await.map(drop)?)
     }
 
     /// Campaigns until the client leads.
     pub(crate) async fn campaign(&self, name: &str, lease: i64) -> Result<LeaderKey, String> {
         let message = Message::new().bytes(1, name.as_bytes()).number(2, lease).bytes(3, b"x");
-        let answer = self.0.call("/v3electionpb.Election/Campaign", message).await?;
+        let answer = self.0.call("/v3electionpb.Election/Campaign", &message).await?;
         let key = within(&answer, 2).map(Bytes::copy_from_slice);
         key.map(LeaderKey).ok_or_else(|| "the answer to Campaign has no key".to_string())
     }
 
     pub(crate) async fn resign(&self, key: &LeaderKey) -> Result<(), String> {
         let message = Message::new().bytes(1, &key.0);
-        self.0.call("/v3electionpb.Election/Resign", message).await.map(drop)
+        Ok(self.0.call("/v3electionpb.Election/Resign", &message).await.map(drop)?)
     }
 
     /// Opens one stream for the renewals of all leases of this client, as etcd's own clients do.
     pub(crate) async fn keep_alive(&self) -> Result<(Renewals, RenewalAnswers), String> {
-        let (requests, response) = self.0.stream("/etcdserverpb.Lease/LeaseKeepAlive").await?;
-        Ok((Renewals(requests), RenewalAnswers { response: Some(response), answers: None }))
+        let (requests, answers) = self.0.stream("/etcdserverpb.Lease/LeaseKeepAlive").await?;
+        Ok((Renewals(requests), RenewalAnswers(answers)))
     }
 }
 
@@ -222,26 +226,17 @@ pub(crate) struct Renewals(Requests);
 
 impl Renewals {
     pub(crate) fn send(&mut self, leases: impl IntoIterator<Item = i64>) -> Result<(), String> {
-        self.0.send(leases.into_iter().map(|lease| Message::new().number(1, lease)))
+        Ok(self.0.send(leases.into_iter().map(|lease| Message::new().number(1, lease)))?)
     }
 }
 
 /// The receiving side of a stream of renewals.
-pub(crate) struct RenewalAnswers {
-    response: Option<h2::client::ResponseFuture>,
-    answers: Option<Answers>,
-}
+pub(crate) struct RenewalAnswers(Answers);
 
 impl RenewalAnswers {
     /// The next lease, and whether it was renewed or has expired. None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<(i64, bool)>, String> {
-        // The future may be dropped while it waits, and called again.
-        if let Some(response) = &mut self.response {
-            self.answers = Some(Answers::begin(response).await?);
-            self.response = None;
-        }
-        let Some(answers) = &mut self.answers else { return Ok(None) };
-        Ok(answers.next().await?.map(|answer| (number(&answer, 2), number(&answer, 3) > 0)))
+        Ok(self.0.next().await?.map(|answer| (number(&answer, 2), number(&answer, 3) > 0)))
     }
 }
 

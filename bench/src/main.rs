@@ -6,7 +6,6 @@ mod benchmark;
 mod cluster;
 mod distance;
 mod etcd;
-mod grpc;
 mod http;
 mod measure;
 mod processes;

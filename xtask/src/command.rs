@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::background::Jobs;
 use crate::root;
 
 /// A command that runs in the root of the workspace, or in another folder.
@@ -10,6 +11,7 @@ pub(crate) struct Job {
     words: Vec<String>,
     folder: PathBuf,
     variables: Vec<(&'static str, String)>,
+    jobs: Jobs,
 }
 
 /// A cargo command.
@@ -30,7 +32,12 @@ pub(crate) fn program(words: &[&str]) -> Job {
 
 impl Job {
     fn new(words: impl Iterator<Item = String>) -> Job {
-        Job { words: words.collect(), folder: root().to_path_buf(), variables: Vec::new() }
+        Job {
+            words: words.collect(),
+            folder: root().to_path_buf(),
+            variables: Vec::new(),
+            jobs: Jobs::default(),
+        }
     }
 
     /// Runs the command in this folder.
@@ -42,6 +49,12 @@ impl Job {
     /// Runs the command only when no other one needs the processor.
     pub(crate) fn nice(mut self) -> Job {
         self.words.splice(0..0, ["nice", "-n", "19"].map(String::from));
+        self
+    }
+
+    /// Makes the command one of these jobs: `run` and `report` end with them.
+    pub(crate) fn among(mut self, jobs: &Jobs) -> Job {
+        self.jobs = jobs.clone();
         self
     }
 
@@ -64,18 +77,19 @@ impl Job {
 
     /// Runs the command. Its output is shown.
     pub(crate) fn run(&self) -> Result<(), String> {
-        let status = self.command().status().map_err(|error| format!("{}: {error}", self.display()))?;
+        let ended = self.jobs.run(self.command().stdin(Stdio::inherit()));
+        let (status, _) = ended.map_err(|error| format!("{}: {error}", self.display()))?;
         if status.success() { Ok(()) } else { Err(format!("`{}` failed", self.display())) }
     }
 
     /// Runs the command and returns its output. Its standard error is shown.
     pub(crate) fn report(&self) -> Result<String, String> {
-        let output = self.command().stderr(Stdio::inherit()).output();
-        let output = output.map_err(|error| format!("{}: {error}", self.display()))?;
-        if !output.status.success() {
+        let ended = self.jobs.run(self.command().stdin(Stdio::null()).stdout(Stdio::piped()));
+        let (status, stdout) = ended.map_err(|error| format!("{}: {error}", self.display()))?;
+        if !status.success() {
             return Err(format!("`{}` failed", self.display()));
         }
-        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no UTF-8", self.display()))
+        String::from_utf8(stdout).map_err(|_| format!("`{}` printed no UTF-8", self.display()))
     }
 
     /// Runs the command and returns its output.

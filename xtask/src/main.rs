@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
+mod background;
 mod build;
 mod command;
 mod copies;

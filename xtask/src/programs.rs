@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::background::Jobs;
 use crate::command::{Job, cargo, program};
 
 /// The kind of a program.
@@ -52,12 +53,12 @@ impl Programs {
         Programs::build_with(arguments, |job| job)
     }
 
-    /// The same, but only while no other program needs the processor.
-    pub(crate) fn build_nicely(arguments: &[&str]) -> Result<Programs, String> {
-        Programs::build_with(arguments, Job::nice)
+    /// The same, but only while no other program needs the processor, and as one of these jobs.
+    pub(crate) fn build_nicely(arguments: &[&str], jobs: &Jobs) -> Result<Programs, String> {
+        Programs::build_with(arguments, |job| job.nice().among(jobs))
     }
 
-    fn build_with(arguments: &[&str], how: fn(Job) -> Job) -> Result<Programs, String> {
+    fn build_with(arguments: &[&str], how: impl FnOnce(Job) -> Job) -> Result<Programs, String> {
         let format = ["--quiet", "--message-format=json-render-diagnostics"];
         let report = how(cargo(&[arguments, &format].concat())).report()?;
         Ok(Programs::from_report(&report))

@@ -3,9 +3,9 @@
 //! The workspace is compiled once, in the profile of tests: the steps run the programs of one build. Only the default
 //! program is also built in release, as users build it.
 
-use std::thread;
 use std::time::Instant;
 
+use crate::background::{Background, Jobs};
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
 use crate::{build, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
@@ -67,10 +67,11 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     style(&mut steps, bless)?;
     let programs = steps.step("build of all programs and tests", Programs::build_all)?;
     // Tests of real clusters mostly wait. Meanwhile the compiler works, whenever no test needs the processor.
-    let background = thread::spawn(|| {
+    // If a step fails, these jobs end with this function.
+    let background = Background::start(|jobs| {
         // The first job locks another target folder than the tests, which lock theirs only until they run.
-        let release = Programs::build_nicely(&["build", "--release"]);
-        (release, lints(), documentation())
+        let release = Programs::build_nicely(&["build", "--release"], jobs);
+        (release, lints(jobs), documentation(jobs))
     });
     steps.step("tests", || tests(&["--workspace"], SEEDS, bless))?;
     // One at a time, because they load the network.
@@ -79,7 +80,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     // The tests ran the set once in another process: a run must depend only on its seed.
     steps.step("determinism, a second time", || programs.run_tests("determinism::", 2))?;
     let release = steps.step("the rest of the release build, lints and documentation", || {
-        let (release, lints, documentation) = background.join().map_err(|_| "a thread has panicked")?;
+        let (release, lints, documentation) = background.join()?;
         lints.and(documentation).and(release)
     })?;
     steps.step("symbols", || copies::check_all(&programs))?;
@@ -109,13 +110,14 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn lints() -> Result<(), String> {
-    cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).nice().run()
+fn lints(jobs: &Jobs) -> Result<(), String> {
+    let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    cargo(&all).nice().among(jobs).run()
 }
 
-fn documentation() -> Result<(), String> {
+fn documentation(jobs: &Jobs) -> Result<(), String> {
     let all = ["doc", "--quiet", "--workspace", "--no-deps"];
-    cargo(&all).env("RUSTDOCFLAGS", "-D warnings").nice().run()
+    cargo(&all).env("RUSTDOCFLAGS", "-D warnings").nice().among(jobs).run()
 }
 
 /// Runs the fast tests, which need no root and no programs besides a Rust toolchain.

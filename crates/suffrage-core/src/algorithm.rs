@@ -100,6 +100,12 @@ pub trait Algorithm:
         let _ = (options, roster);
         Ok(())
     }
+
+    /// Rejects options that do not fit this bound on the message delay.
+    fn check_delay_bound(options: &Self::Options, bound: Span) -> Result<(), BadParameter> {
+        let _ = (options, bound);
+        Ok(())
+    }
 }
 
 /// Parameters of an algorithm, each with its value.

@@ -155,15 +155,66 @@ macro_rules! timer_indices {
     };
 }
 
-/// Implements methods of [`Effects`](crate::Effects) that forward the effect unchanged to a field, for a layer
-/// around a process.
+/// Implements methods of [`Effects`](crate::Effects) that forward the effect unchanged to a field, for a layer around a
+/// process. The field has the methods of [`Context`](crate::Context), or is a `dyn Effects`.
+///
+/// An effect that carries a value of the process names the type of the value. Messages are converted with
+/// [`Into`](std::convert::Into):
+///
+/// ```
+/// use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Span, Time};
+///
+/// /// Forwards all effects of a process except its announcements.
+/// struct Quiet<'e, 'v, P: Process> {
+///     cx: &'e mut Context<'v, P>,
+/// }
+///
+/// impl<P: Process> Effects<P> for Quiet<'_, '_, P> {
+///     suffrage_core::forward_effects!(cx: rng, send(P::Message), multicast(P::Message), set_timer(P::Timer));
+///     suffrage_core::forward_effects!(cx: cancel_timer(P::Timer), save(P::Saved), begin_save(P::Saved));
+///     suffrage_core::forward_effects!(cx: suspect, restore);
+///     fn announce(&mut self, _: Announcement) {}
+///     fn lead_until(&mut self, _: Time) {}
+/// }
+/// ```
+#[macro_export]
 macro_rules! forward_effects {
-    ($field:tt: $($effect:ident),+) => {
-        $($crate::macros::forward_effects!(@$effect $field);)+
+    ($field:tt: $($effect:ident $(($value:ty))?),+) => {
+        $($crate::forward_effects!(@$effect $field $($value)?);)+
     };
     (@rng $field:tt) => {
         fn rng(&mut self) -> &mut $crate::Rng {
             self.$field.rng()
+        }
+    };
+    (@send $field:tt $message:ty) => {
+        fn send(&mut self, to: $crate::NodeId, message: $message) {
+            self.$field.send(to, message.into());
+        }
+    };
+    (@multicast $field:tt $message:ty) => {
+        fn multicast(&mut self, message: $message) {
+            self.$field.multicast(message.into());
+        }
+    };
+    (@set_timer $field:tt $timer:ty) => {
+        fn set_timer(&mut self, timer: $timer, after: $crate::Span) {
+            self.$field.set_timer(timer, after);
+        }
+    };
+    (@cancel_timer $field:tt $timer:ty) => {
+        fn cancel_timer(&mut self, timer: $timer) {
+            self.$field.cancel_timer(timer);
+        }
+    };
+    (@save $field:tt $saved:ty) => {
+        fn save(&mut self, state: $saved) {
+            self.$field.save(state);
+        }
+    };
+    (@begin_save $field:tt $saved:ty) => {
+        fn begin_save(&mut self, state: $saved) -> bool {
+            self.$field.begin_save(state)
         }
     };
     (@announce $field:tt) => {
@@ -197,4 +248,3 @@ macro_rules! forward_effects {
         }
     };
 }
-pub(crate) use forward_effects;

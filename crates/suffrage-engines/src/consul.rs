@@ -25,6 +25,7 @@ use self::api::{Api, Entry, Locked, PATIENCE};
 use crate::follow::{Follower, State, Subscription};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
+use crate::waiting::Turns;
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Consul";
@@ -43,6 +44,7 @@ fn ended(reason: impl Into<String>) -> Error {
 pub(crate) struct Consul {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     /// The names of sessions whose keys have no value: clients that store none are named by their session.
     sessions: Mutex<BTreeMap<String, String>>,
 }
@@ -51,7 +53,7 @@ impl Consul {
     pub(crate) fn new(url: Url) -> Result<Consul, Error> {
         let api = Arc::new(Api::new(url)?);
         let follower = Follower::new(Arc::clone(&api));
-        Ok(Consul { api, follower, sessions: Mutex::default() })
+        Ok(Consul { api, follower, turns: Arc::default(), sessions: Mutex::default() })
     }
 
     /// The leader that a key names.
@@ -98,6 +100,7 @@ impl Recipe for Consul {
         Box::new(SessionCandidate {
             api: Arc::clone(&self.api),
             follower: self.follower.clone(),
+            turns: Arc::clone(&self.turns),
             duration: wish.ttl.min(LONGEST_DELAY),
             wish,
             session: None,
@@ -172,6 +175,7 @@ struct Session {
 struct SessionCandidate {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     wish: Wish,
     /// How long a renewal counts: the ttl, or the longest lock-delay.
     duration: Duration,
@@ -221,7 +225,7 @@ impl SessionCandidate {
     }
 
     async fn stand(&mut self) -> Result<Grant, Error> {
-        let _turn = self.follower.turn(&self.wish.name).await;
+        let _turn = self.turns.wait(&self.wish.name).await;
         let mut entry = self.get().await?;
         loop {
             let session = self.ensure_session(self.duration / 3).await?;

@@ -10,8 +10,6 @@ use crate::tenure::{Campaign, Leadership, Tasks};
 use crate::url::Url;
 use crate::{Clock, Error, Facts};
 
-/// The default ttl: that of the quorum lease, or the shortest that the engine grants.
-const DEFAULT_TTL: Duration = Duration::from_secs(3);
 /// The default drift bound.
 const DEFAULT_DRIFT: f64 = 0.01;
 
@@ -47,7 +45,7 @@ fn recipe_of(url: Url) -> Result<Arc<dyn Recipe>, Error> {
         #[cfg(feature = "kubernetes")]
         "kubernetes" => Ok(Arc::new(crate::kubernetes::Kubernetes::new(url)?)),
         #[cfg(feature = "nats")]
-        "nats" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
+        "nats" | "tls" => Ok(Arc::new(crate::nats::Nats::new(url)?)),
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => Ok(Arc::new(crate::postgres::Postgres::new(url)?)),
         #[cfg(feature = "redis")]
@@ -85,7 +83,7 @@ impl Engine {
 
     /// An election on this engine.
     pub fn election(&self, name: impl Into<String>) -> ElectionBuilder {
-        let ttl = DEFAULT_TTL.max(self.facts().shortest_ttl);
+        let ttl = self.recipe.default_ttl();
         ElectionBuilder {
             engine: self.clone(),
             name: name.into(),
@@ -145,7 +143,7 @@ pub struct ElectionBuilder {
 }
 
 impl ElectionBuilder {
-    /// The length of a lease. Default: 3 s, or the shortest of the engine.
+    /// The length of a lease. Default: 3 s, or the shortest that the engine grants with its usual settings.
     pub fn ttl(mut self, ttl: Duration) -> ElectionBuilder {
         self.ttl = ttl;
         self

@@ -9,7 +9,8 @@
 //!   Etcd ─ Shared ─┬─ client.rs     one connection for all elections: calls, the next server, authentication
 //!                  ├─ renewals.rs   one LeaseKeepAlive stream for all leases
 //!                  ├─ checks.rs     reads of own keys after renewals, up to 100 in a request
-//!                  └─ watches.rs    one Watch stream for all watches, which goes on after a failure
+//!                  ├─ watches.rs    one Watch stream for all watches, which goes on after a failure
+//!                  └─ leases.rs     leases that the next candidate can use
 //!   candidate.rs: one lease, one key                    api.rs: the messages
 //! ```
 //!
@@ -21,7 +22,10 @@ mod api;
 mod candidate;
 mod checks;
 mod client;
+mod leases;
 mod renewals;
+#[cfg(test)]
+mod tests;
 mod watches;
 
 use std::path::Path;
@@ -34,6 +38,7 @@ use self::api::{Entry, Target};
 use self::candidate::EtcdCandidate;
 use self::checks::Checks;
 use self::client::{Client, Settings};
+use self::leases::Leases;
 use self::renewals::Renewals;
 use self::watches::Watches;
 use crate::recipe::{Candidate, Leader, Pending, Recipe, Status, Wish};
@@ -51,6 +56,7 @@ struct Shared {
     renewals: Renewals,
     checks: Checks,
     watches: Watches,
+    leases: Leases,
     /// The path of the URL, before the names of elections.
     prefix: String,
 }
@@ -108,6 +114,7 @@ impl Etcd {
             renewals: Renewals::new(Arc::clone(&client)),
             checks: Checks::new(Arc::clone(&client)),
             watches: Watches::new(Arc::clone(&client)),
+            leases: Leases::default(),
             client,
             prefix,
         };
@@ -229,7 +236,9 @@ fn remark_on_key(prefix: &[u8], entry: &Entry) -> Option<String> {
     let end = text(entry.key.strip_prefix(prefix)?);
     if end.contains('/') {
         let start = text(prefix);
-        Some(format!("key {key} is of an election whose name starts with {start}: it counts as a candidate here"))
+        Some(format!(
+            "key {key} is of an election whose name starts with {start}: it counts as a candidate here"
+        ))
     } else if entry.lease == 0 {
         Some(format!("key {key} is bound to no lease: it stays until somebody deletes it"))
     } else if end != format!("{:x}", entry.lease) {
@@ -256,61 +265,4 @@ fn remark_on_version(version: &str) -> Option<String> {
         )
     };
     (!mended).then(remark)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn connect(url: &str) -> Result<Etcd, Error> {
-        Etcd::new(Url::parse(url).unwrap())
-    }
-
-    #[test]
-    fn a_wrong_url_is_refused_with_its_reason() {
-        for (url, reason) in [
-            ("etcd://a?tls=perhaps", "true or false"),
-            ("etcd://a?cert=/x", "need each other"),
-            ("etcd://a?cacert=/no/such/file", "/no/such/file"),
-            ("etcd://me@a", "has no password"),
-            ("etcd://a?ttl=3", "knows no parameter `ttl`; parameters: cacert, cert, key"),
-        ] {
-            let error = connect(url).err().expect(url).to_string();
-            assert!(error.contains(reason), "{url}: {error}");
-        }
-        assert!(connect("etcd://me:secret@a,b:1/prefix").is_ok());
-    }
-
-    #[test]
-    fn keys_are_those_of_the_go_client() {
-        let prefix = |url: &str| connect(url).unwrap().shared.prefix_of("name");
-        assert_eq!(prefix("etcd://a"), b"name/");
-        assert_eq!(prefix("etcd://a/some/prefix/"), b"some/prefix/name/");
-        assert_eq!(prefix("etcd://a//rooted"), b"/rooted/name/");
-        assert_eq!(key_of(b"name/", 0x6b3a), b"name/6b3a");
-    }
-
-    #[test]
-    fn old_servers_and_strange_keys_are_remarked() {
-        for (version, mended) in [
-            ("3.3.27", false),
-            ("3.4.23", false),
-            ("3.4.31", true),
-            ("3.5.12", false),
-            ("3.5.13", true),
-            ("3.6.0", true),
-            ("3.6.0-rc.1", true),
-            ("", true),
-        ] {
-            assert_eq!(remark_on_version(version).is_none(), mended, "{version}");
-        }
-        let remark = |key: &str, lease| {
-            let entry = Entry { key: key.into(), value: Vec::new(), create_revision: 1, lease };
-            remark_on_key(b"name/", &entry).unwrap_or_default()
-        };
-        assert_eq!(remark("name/1f", 0x1f), "");
-        assert!(remark("name/1f", 0).contains("bound to no lease"));
-        assert!(remark("name/other/1f", 0x1f).contains("counts as a candidate here"));
-        assert!(remark("name/master", 0x1f).contains("unknown recipe"));
-    }
 }

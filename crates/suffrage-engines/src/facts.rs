@@ -48,12 +48,12 @@ pub(crate) const POSTGRES: Facts = Facts {
     scheme: "postgres",
     name: "PostgreSQL",
     compiled: cfg!(feature = "postgres"),
-    token: "counter in the row of the election, which is never deleted",
+    token: "counter in the row of the election, at least the server's time in milliseconds",
     validity: "from before the update was sent, for the ttl",
     shortest_ttl: Duration::from_millis(500),
     whole_seconds: false,
-    failover: "leases and tokens, unless the standby is synchronous",
-    load: "3 updates per ttl",
+    failover: "leases, unless the standby is synchronous: two leaders; tokens grow if the servers' clocks agree",
+    load: "3 updates per ttl, those of many elections in one statement",
     recipe: "a row of its own table; with ?advisory=KEY also an advisory lock that other clients take",
 };
 
@@ -88,11 +88,12 @@ pub(crate) const ZOOKEEPER: Facts = Facts {
     name: "ZooKeeper",
     compiled: cfg!(feature = "zookeeper"),
     token: "czxid of the leader's node",
-    validity: "from before the renewal before the last was sent, for the session time-out",
-    shortest_ttl: Duration::from_secs(4),
+    validity: "from before the session was last validated by the leading server, for the session time-out",
+    // The servers grant two ticks or more: 4 s by default.
+    shortest_ttl: Duration::from_millis(500),
     whole_seconds: false,
     failover: "nothing; the new server leader starts the time-outs of sessions again",
-    load: "4 renewals per ttl, one watch",
+    load: "4 connections and transactions per ttl for all elections of a process together, one watch per election",
     recipe: "Curator LeaderLatch and LeaderSelector, kazoo Election: one recipe per election",
 };
 
@@ -101,11 +102,11 @@ pub(crate) const NATS: Facts = Facts {
     name: "NATS",
     compiled: cfg!(feature = "nats"),
     token: "revision of the key's first write by the leader",
-    validity: "from before the write was sent, for the max-age of the bucket",
+    validity: "from before the write was sent, for the max-age of the bucket, minus the skew of the servers' wall clocks",
     shortest_ttl: Duration::from_secs(1),
     whole_seconds: false,
     failover: "nothing with 3 replicas; with 1 replica the bucket",
-    load: "3 writes per ttl",
+    load: "3 writes per ttl; one consumer per process",
     recipe: "a key of a JetStream KV bucket, created by `create` and renewed by `update`",
 };
 
@@ -113,11 +114,11 @@ pub(crate) const REDIS: Facts = Facts {
     scheme: "redis",
     name: "Redis",
     compiled: cfg!(feature = "redis"),
-    token: "counter beside the key, incremented by the script that acquires",
+    token: "counter beside the key, at least the server's time in milliseconds",
     validity: "from before the command was sent, for PX minus 1% and 2 ms",
     shortest_ttl: Duration::from_millis(200),
     whole_seconds: false,
-    failover: "the lock and the counter: two leaders, and tokens that repeat",
+    failover: "the lock: two leaders; tokens grow if the servers' clocks agree",
     load: "3 scripts per ttl",
     recipe: "SET NX PX with a random value: Redlock clients with one server",
 };

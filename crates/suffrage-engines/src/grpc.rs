@@ -245,7 +245,8 @@ impl Message {
         self.bytes(field, &message.0)
     }
 
-    fn framed(&self) -> Bytes {
+    /// The message as it is sent.
+    pub(crate) fn framed(&self) -> Bytes {
         let mut framed = BytesMut::with_capacity(5 + self.0.len());
         framed.put_u8(0);
         framed.put_u32(self.0.len() as u32);

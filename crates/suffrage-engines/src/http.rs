@@ -25,6 +25,8 @@ use crate::url::Secret;
 
 /// The number of requests at the same time, and so of connections, apart from those that wait for an event.
 const REQUESTS: usize = 16;
+/// The longest time-out of a connection, also for requests that wait for an event.
+const CONNECT: Duration = Duration::from_secs(5);
 /// The greatest reply.
 const REPLY_LIMIT: usize = 64 << 20;
 
@@ -136,7 +138,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and waits for the whole reply.
+    /// Sends a request, and waits for the whole reply. A new connection has the same time again.
     pub(crate) async fn send(&self, request: &Request, within: Duration) -> Result<Reply, Error> {
         self.exchange(request, within, true).await
     }
@@ -163,7 +165,7 @@ impl Client {
             }
             Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
         };
-        let reply: Result<Reply, String> = match timeout(within, exchange).await {
+        let reply: Result<Reply, String> = match timeout(within * 2, exchange).await {
             Ok(reply) => reply,
             Err(_) => Err(format!("{}: no reply within {within:?}", self.shown(host))),
         };
@@ -180,7 +182,7 @@ impl Client {
         within: Duration,
     ) -> Result<Result<Frames, Reply>, Error> {
         let mut host = self.current();
-        let opened = timeout(within, async {
+        let opened = timeout(within * 2, async {
             let (response, sender) = self.start(request, within, &mut host).await?;
             let status = response.status().as_u16();
             if status == 200 {
@@ -225,7 +227,8 @@ impl Client {
                 None => (self.connect(within, host).await?, true),
             };
             let message = self.message(request, *host)?;
-            match sender.try_send_request(message).await {
+            let sent = timeout(within, sender.try_send_request(message)).await;
+            match sent.map_err(|_| format!("{}: no reply within {within:?}", self.shown(*host)))? {
                 Ok(response) => return Ok((response, sender)),
                 Err(mut error) => {
                     let unsent = error.take_message().is_some();
@@ -255,7 +258,7 @@ impl Client {
         chosen: &mut usize,
     ) -> Result<SendRequest<Full<Bytes>>, String> {
         let mut reasons = Vec::new();
-        let share = within / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
+        let share = within.min(CONNECT) / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
         for _ in 0..self.hosts.len() {
             let host = self.current();
             *chosen = host;
@@ -529,7 +532,7 @@ mod tests {
         let closed = (closed.ip().to_string(), closed.port());
         let client = client(vec![closed, silent.await, answers.await]);
         // A refused connection costs nothing, silence costs a request.
-        let failed = client.send(&get(), Duration::from_millis(100)).await.unwrap_err();
+        let failed = client.send(&get(), Duration::from_secs(3)).await.unwrap_err();
         assert!(failed.to_string().contains("no reply within"), "{failed}");
         client.send(&get(), WITHIN).await.unwrap();
         client.send(&get(), WITHIN).await.unwrap();

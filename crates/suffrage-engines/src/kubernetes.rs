@@ -31,6 +31,7 @@ use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide};
 use crate::follow::{Follower, State, Subscription};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
+use crate::waiting::{Turns, random_name};
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Kubernetes";
@@ -49,6 +50,7 @@ fn ended(reason: impl Into<String>) -> Error {
 pub(crate) struct Kubernetes {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     shortest_duration: Option<Duration>,
     tokens: ForeignTokens,
 }
@@ -59,7 +61,13 @@ impl Kubernetes {
         let shortest_duration = config.shortest_duration;
         let api = Arc::new(Api::new(config));
         let follower = Follower::new(Arc::clone(&api));
-        Ok(Kubernetes { api, follower, shortest_duration, tokens: ForeignTokens::default() })
+        Ok(Kubernetes {
+            api,
+            follower,
+            turns: Arc::default(),
+            shortest_duration,
+            tokens: ForeignTokens::default(),
+        })
     }
 }
 
@@ -112,12 +120,11 @@ impl Recipe for Kubernetes {
     }
 
     fn candidate(&self, wish: Wish) -> Box<dyn Candidate> {
-        let mut random = [0; 12];
-        getrandom::fill(&mut random).expect("the system has random numbers");
         Box::new(LeaseCandidate {
             api: Arc::clone(&self.api),
             follower: self.follower.clone(),
-            random: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            turns: Arc::clone(&self.turns),
+            random: random_name(),
             duration: self.shortest_duration.map_or(wish.ttl, |shortest| shortest.min(wish.ttl)),
             wish,
             held: None,
@@ -191,6 +198,7 @@ impl Recipe for Kubernetes {
 struct LeaseCandidate {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     wish: Wish,
     /// The name by which the candidate finds its own writes: identities need not be unique.
     random: String,
@@ -227,7 +235,7 @@ impl LeaseCandidate {
     }
 
     async fn stand(&mut self) -> Result<Grant, Error> {
-        let _turn = self.follower.turn(&self.wish.name).await;
+        let _turn = self.turns.wait(&self.wish.name).await;
         // The version that is stored, and when it was first seen.
         let mut seen = (0, Moment::ZERO);
         let mut lease = self.get().await?;

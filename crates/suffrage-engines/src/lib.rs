@@ -34,34 +34,36 @@
 
 #[cfg(feature = "consul")]
 mod consul;
+mod election;
+mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod facts;
+#[cfg(feature = "http")]
+mod follow;
+#[cfg(feature = "etcd")]
+#[doc(hidden)]
+pub mod grpc;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod recipe;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "zookeeper")]
-mod zookeeper;
-mod election;
-mod error;
-mod facts;
-#[cfg(feature = "http")]
-mod follow;
-#[cfg(feature = "http")]
-mod http;
-#[cfg(feature = "etcd")]
-#[doc(hidden)]
-pub mod grpc;
-mod recipe;
 mod tenure;
 #[cfg(feature = "transport")]
 #[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
+#[cfg(any(feature = "http", feature = "postgres", feature = "redis"))]
+mod waiting;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use self::election::{Election, ElectionBuilder, Engine, LeaderWatch};
 pub use self::error::Error;

@@ -21,8 +21,7 @@ mod session;
 mod settings;
 mod tls;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -31,11 +30,12 @@ use tokio_postgres::types::Type;
 
 use self::advisory::{Key, Lock};
 use self::rows::{Action, Outcome, Rows};
-use self::session::{Changes, Servers, ended};
+use self::session::{Servers, ended};
 use self::settings::{Advisory, Settings};
 use crate::recipe::{Candidate, Grant, Pending, Recipe, Wish};
 use crate::tenure::never;
 use crate::url::Url;
+use crate::waiting::{Changes, Turns, random_name};
 use crate::{Error, Facts, Leader, Status};
 
 /// How long a request of an observer waits.
@@ -51,23 +51,6 @@ const ADVISORY_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Postgres {
     rows: Arc<Rows>,
     turns: Arc<Turns>,
-}
-
-/// Of the candidates of this process in one election, one asks the server, and the others queue.
-#[derive(Default)]
-struct Turns(Mutex<BTreeMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
-
-impl Turns {
-    fn of(&self, name: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(name).and_then(Weak::upgrade) {
-            return turn;
-        }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::default();
-        turns.insert(Arc::clone(name), Arc::downgrade(&turn));
-        turn
-    }
 }
 
 impl Postgres {
@@ -167,7 +150,7 @@ impl Recipe for Postgres {
         Box::new(Stander {
             rows: Arc::clone(&self.rows),
             turns: Arc::clone(&self.turns),
-            holder: random_name(),
+            holder: random_name().into(),
             lock,
             wakeups: subscription,
             heard: 0,
@@ -217,12 +200,6 @@ impl Recipe for Postgres {
             Ok(Some(leader))
         })
     }
-}
-
-/// A random name: two candidates never have the same.
-fn random_name() -> Arc<str> {
-    let (high, low) = (getrandom::u64(), getrandom::u64());
-    format!("{:016x}{:016x}", high.unwrap_or_default(), low.unwrap_or_default()).into()
 }
 
 /// A candidate.
@@ -283,8 +260,7 @@ impl Stander {
 impl Candidate for Stander {
     fn campaign(&mut self) -> Pending<'_, Result<Grant, Error>> {
         Box::pin(async move {
-            let turn = self.turns.of(&self.wish.name);
-            let _turn = turn.lock_owned().await;
+            let _turn = self.turns.wait(&self.wish.name).await;
             let within = self.within();
             if let Some(lock) = &mut self.lock {
                 lock.acquire(&self.wish, within).await?;

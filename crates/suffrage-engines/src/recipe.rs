@@ -52,6 +52,11 @@ pub(crate) trait Recipe: Send + Sync {
     /// What the engine promises.
     fn facts(&self) -> &'static Facts;
 
+    /// The ttl of an election that names none: that of the quorum lease, or the shortest that the engine grants.
+    fn default_ttl(&self) -> Duration {
+        Duration::from_secs(3).max(self.facts().shortest_ttl)
+    }
+
     /// Checks the name of an election: what the engine cannot store is [`Error::Unsupported`].
     fn check_name(&self, _name: &str) -> Result<(), Error> {
         Ok(())

@@ -232,11 +232,7 @@ struct Task {
 
 impl Task {
     /// Runs until the candidate has given up, failed, or lost its leadership.
-    async fn run(
-        &mut self,
-        won: oneshot::Sender<Outcome>,
-        mut left: oneshot::Receiver<()>,
-    ) {
+    async fn run(&mut self, won: oneshot::Sender<Outcome>, mut left: oneshot::Receiver<()>) {
         let grant = tokio::select! {
             biased;
             _ = &mut left => return,

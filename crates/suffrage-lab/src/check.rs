@@ -248,6 +248,7 @@ impl Visitor for Search<'_> {
         let options = self.options::<A>()?;
         let bounds = self.bounds::<A>(&options)?;
         A::check(&options, &Roster::numbered(bounds.nodes))?;
+        A::check_delay_bound(&options, Span::UNIT)?;
         let states = self.matches.get_one::<usize>("states").copied().unwrap_or(MAX_VISITS);
         let limits = Limits { depth: self.matches.get_one("depth").copied(), states: Some(states) };
         let mut stopwatch = Stopwatch::start(self.show_progress);

@@ -117,8 +117,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
     if !config.votes() {
         return Err(Error::flag("id", format!("{} is not one of --cluster", config.id)));
     }
-    runner.check(&roster).map_err(|bad| Error::flag("set", format!("{}: {}", bad.name, bad.reason)))?;
     let group = Group { roster, delay_bound: config.delay };
+    runner.check(&group).map_err(|bad| Error::flag("set", format!("{}: {}", bad.name, bad.reason)))?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let result = threads.block_on(async {
         let new = matches.get_flag("new");

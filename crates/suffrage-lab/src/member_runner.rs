@@ -48,7 +48,7 @@ pub trait Runner: Send + Sync {
     fn contract(&self) -> &'static Contract;
 
     /// Checks that the algorithm with its options supports the group.
-    fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
+    fn check(&self, group: &Group) -> Result<(), BadParameter>;
 
     /// Whether the processes that are `present`, by slot, are a quorum and at least one of them may lead.
     fn can_elect(&self, roster: &Roster, present: &[bool]) -> bool;
@@ -119,8 +119,9 @@ impl<A: Algorithm> Runner for AlgorithmRunner<A> {
         &A::CONTRACT
     }
 
-    fn check(&self, roster: &Roster) -> Result<(), BadParameter> {
-        A::check(&self.0, roster)
+    fn check(&self, group: &Group) -> Result<(), BadParameter> {
+        A::check(&self.0, &group.roster)?;
+        A::check_delay_bound(&self.0, group.delay_bound)
     }
 
     fn can_elect(&self, roster: &Roster, present: &[bool]) -> bool {
@@ -214,7 +215,8 @@ mod tests {
             let runner = runner_with(contract.name, &[]).unwrap().unwrap();
             assert_eq!(runner.contract().name, contract.name);
             let five = Roster::numbered(5);
-            runner.check(&five).unwrap();
+            let group = Group { roster: five.clone(), delay_bound: Span::from_millis(10) };
+            runner.check(&group).unwrap();
             assert!(runner.can_elect(&five, &[true; 5]), "{}", contract.name);
             assert!(!runner.can_elect(&five, &[false; 5]), "{}", contract.name);
         }

@@ -131,6 +131,7 @@ impl Visitor for Simulate<'_, '_> {
         let mut scenario = spec.scenario().map_err(args::flag_error)?;
         let cuts = CutNames::of(&scenario);
         A::check(&options, &scenario.roster)?;
+        A::check_delay_bound(&options, scenario.bound())?;
         if spec.group.initiator.is_none() && spec.group.contenders.is_none() {
             scenario.initiators = first_candidate::<A>(&options, &scenario);
         }

@@ -28,7 +28,10 @@ use self::node::Node;
 use self::server::Server;
 use crate::budget::{Deployment, Violation};
 use crate::candidate::{Lease, MAX_VOTERS};
-use crate::engine::{Action, CandidateConfig, Command, ElectionName, Engine, EngineConfig, Timer};
+use crate::engine::{
+    Action, CandidateConfig, Command, ElectionName, Engine, EngineConfig, InvalidConfig, LONGEST_TTL,
+    SHORTEST_TTL, Timer,
+};
 use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
 use crate::timings::{Bug, Drift, Timings};
 use crate::voter::Saved;
@@ -523,6 +526,42 @@ impl Algorithm for QuorumLease {
                 Err(BadParameter { name: "ttl", reason })
             }
         }
+    }
+
+    /// Timings by the wire have the limits of the wire: an engine would refuse to start, or to join an election.
+    fn check_delay_bound(options: &Options, bound: Span) -> Result<(), BadParameter> {
+        let ttl = options.timings(bound).ttl;
+        let lease = |limit: &str, advice: String| {
+            let reason = format!(
+                "makes leases of {}, because a message delay is {}; {limit}: {advice}",
+                ttl.format_duration(),
+                bound.format_duration()
+            );
+            BadParameter { name: "ttl", reason }
+        };
+        for votes in [true, false] {
+            let config = options.engine_config(bound, vec![NodeId(1)], votes);
+            let candidate = CandidateConfig { ttl, ..CandidateConfig::default() };
+            let checked = config.check().and_then(|()| candidate.check(&config));
+            checked.map_err(|invalid| match invalid {
+                InvalidConfig::TtlTooShort(_) | InvalidConfig::LongestTtl(_) if ttl < SHORTEST_TTL => {
+                    let least = SHORTEST_TTL.as_nanos().div_ceil(bound.as_nanos().max(1));
+                    let limit =
+                        format!("with `--renew auto` the shortest is {}", SHORTEST_TTL.format_duration());
+                    lease(&limit, format!("use at least {least} delays, or renew after a number of delays"))
+                }
+                InvalidConfig::LongestTtl(_) => {
+                    let longest = Span::from_nanos(LONGEST_TTL.as_nanos() / MAX_ASKED);
+                    let most = longest.as_nanos() / bound.as_nanos().max(1);
+                    let limit = format!("with `--renew auto` the longest is {}", longest.format_duration());
+                    lease(&limit, format!("use at most {most} delays"))
+                }
+                InvalidConfig::Delay(_) => BadParameter { name: "delay-bound", reason: invalid.to_string() },
+                InvalidConfig::Drift => BadParameter { name: "drift-bound", reason: invalid.to_string() },
+                _ => BadParameter { name: "ttl", reason: invalid.to_string() },
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -43,5 +43,5 @@ pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
 pub use self::status::{
     ElectionCounters, GrantedElection, HistoryEntry, Leader, MembershipStatus, MismatchedNode, NotVoting,
-    Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
+    Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why, slow_save,
 };

@@ -57,7 +57,7 @@ impl Trial {
     pub fn outcome(&self, seed: u64) -> Outcome {
         let scenario = Scenario { seed, ..self.scenario.clone() };
         let runner = runner(self.algorithm, &borrow_settings(&self.settings));
-        let checked = runner.and_then(|runner| runner.check(&scenario.roster).map(|()| runner));
+        let checked = runner.and_then(|runner| runner.check(&scenario).map(|()| runner));
         let runner = checked.unwrap_or_else(|BadParameter { name, reason }| {
             panic!("{} --{name}: {reason}", self.algorithm);
         });

@@ -5,7 +5,7 @@
 //! [`runner`] for the catalog, and [`Scenario::run`] for algorithms of your own.
 
 use suffrage_algorithms::catalog;
-use suffrage_core::{Algorithm, BadParameter, Roster, Visitor};
+use suffrage_core::{Algorithm, BadParameter, Visitor};
 
 use crate::{Observer, Outcome, Scenario};
 
@@ -13,8 +13,8 @@ use crate::{Observer, Outcome, Scenario};
 pub trait Runner: Send + Sync {
     /// The algorithm's name.
     fn name(&self) -> &'static str;
-    /// See [`Algorithm::check`].
-    fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
+    /// Rejects options that do not fit the scenario: see [`Algorithm::check`] and [`Algorithm::check_delay_bound`].
+    fn check(&self, scenario: &Scenario) -> Result<(), BadParameter>;
     /// See [`Scenario::run`].
     fn run(&self, scenario: &Scenario) -> Outcome;
     /// See [`Scenario::run_observed`].
@@ -41,8 +41,9 @@ impl<A: Algorithm> Runner for AlgorithmRunner<A> {
         A::CONTRACT.name
     }
 
-    fn check(&self, roster: &Roster) -> Result<(), BadParameter> {
-        A::check(&self.0, roster)
+    fn check(&self, scenario: &Scenario) -> Result<(), BadParameter> {
+        A::check(&self.0, &scenario.roster)?;
+        A::check_delay_bound(&self.0, scenario.bound())
     }
 
     fn run(&self, scenario: &Scenario) -> Outcome {
@@ -72,6 +73,7 @@ impl Visitor for MakeRunner<'_> {
 mod tests {
     use super::*;
     use suffrage_algorithms::bully::Bully;
+    use suffrage_core::Roster;
 
     #[test]
     fn a_runner_runs_its_algorithm_with_the_settings() {
@@ -83,6 +85,9 @@ mod tests {
         let bad = runner("bully", &[("reaffirm", "often")]).err().unwrap();
         assert_eq!(bad.name, "reaffirm");
         let voters = runner("quorum-lease", &[("voters", "1")]).unwrap();
-        assert_eq!((voters.name(), voters.check(&Roster::numbered(3))), ("quorum-lease", Ok(())));
+        assert_eq!(
+            (voters.name(), voters.check(&Scenario::new(Roster::numbered(3)))),
+            ("quorum-lease", Ok(()))
+        );
     }
 }

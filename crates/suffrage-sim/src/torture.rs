@@ -89,7 +89,10 @@ impl<A: Algorithm> TortureTarget<A> {
     pub fn check(&self) -> Result<(), BadParameter> {
         let members = self.members.or(A::members(&self.options));
         let sizes = members.map_or(1..=MAX_MEMBERS, |members| members..=members);
-        sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
+        sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))?;
+        let round_trip = A::leases(&self.options).map_or(0, |leases| leases.round_trip);
+        let shortest = latencies().map(|latency| latency.bound()).into_iter().min().expect("there are four");
+        A::check_delay_bound(&self.options, timing::smallest_bound(shortest, round_trip))
     }
 
     /// The case of this seed: loss, duplication, reordering, crashes, also in the middle of an input, recoveries,
@@ -263,12 +266,17 @@ fn draw_scenario(seed: u64, contract: &Contract, members: Option<usize>) -> (Sce
 }
 
 fn latency(rng: &mut Rng) -> Latency {
-    match rng.below(4) {
-        0 => Latency::Const(Span::UNIT),
-        1 => Latency::Uniform(Span::ZERO, Span::UNIT),
-        2 => Latency::Exponential(Span::from_units(0.3)),
-        _ => Latency::LogNormal(Span::from_units(0.3), 0.7),
-    }
+    latencies()[rng.below(4) as usize]
+}
+
+/// The latencies that are drawn.
+fn latencies() -> [Latency; 4] {
+    [
+        Latency::Const(Span::UNIT),
+        Latency::Uniform(Span::ZERO, Span::UNIT),
+        Latency::Exponential(Span::from_units(0.3)),
+        Latency::LogNormal(Span::from_units(0.3), 0.7),
+    ]
 }
 
 /// Draws a detector: a simulated one or, where an algorithm does not need it, a real one or none.

@@ -136,6 +136,11 @@ impl Leadership {
         self.held.hands_over()
     }
 
+    /// The node that has asked this one to hand over, if one has: an operator there moves the leader.
+    pub fn asked_by(&self) -> Option<u64> {
+        self.held.asked_by().map(|node| node.0)
+    }
+
     /// Waits until the leadership has ended, or will end within the
     /// [stop margin](crate::ElectionBuilder::stop_margin): the lease was not renewed in time, or the node
     /// [hands over](Leadership::hands_over). The program must stop its work then, and drop the leadership.

@@ -94,8 +94,8 @@ pub enum SupervisorEvent {
     Leading(u64),
     /// The lease cannot be renewed: the supervisor stops the command.
     LeaseExpiring,
-    /// The node is to hand over: the supervisor stops the command.
-    HandingOver,
+    /// The node is to hand over, because this node has asked it to, or by itself: the supervisor stops the command.
+    HandingOver(Option<u64>),
     /// The command and all its descendants have ended.
     CommandEnded(CommandExit),
     /// The command exited by itself: the supervisor waits this long before it campaigns again.
@@ -110,7 +110,10 @@ impl fmt::Display for SupervisorEvent {
             SupervisorEvent::StillWaitingAtEngine(reason) => write!(f, "still waits to lead: {reason}"),
             SupervisorEvent::Leading(token) => write!(f, "leads with token {token}"),
             SupervisorEvent::LeaseExpiring => f.write_str("cannot renew the lease, and stops the command"),
-            SupervisorEvent::HandingOver => f.write_str("hands over, and stops the command"),
+            SupervisorEvent::HandingOver(None) => f.write_str("hands over, and stops the command"),
+            SupervisorEvent::HandingOver(Some(by)) => {
+                write!(f, "hands over, and stops the command: node {by} has asked this one to")
+            }
             SupervisorEvent::CommandEnded(CommandExit::Exited(code)) => {
                 write!(f, "the command exited with code {code}")
             }

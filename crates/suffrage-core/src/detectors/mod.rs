@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::macros::forward_effects;
+use crate::forward_effects;
 use crate::{Command, Context, Effects, NodeId, Process, Span, Start};
 
 /// The messages between detectors.
@@ -169,22 +169,8 @@ impl<P> Effects<P> for Forward<'_>
 where
     P: Process<Message = Message, Timer = Timer, Saved = Saved>,
 {
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.0.send(to, message);
-    }
-    fn multicast(&mut self, message: Message) {
-        self.0.multicast(message);
-    }
-    fn set_timer(&mut self, timer: Timer, after: Span) {
-        self.0.set_timer(timer, after);
-    }
-    fn cancel_timer(&mut self, timer: Timer) {
-        self.0.cancel_timer(timer);
-    }
-    fn save(&mut self, state: Saved) {
-        self.0.save(state);
-    }
-    forward_effects!(0: rng, announce, lead_until, suspect, restore);
+    forward_effects!(0: rng, send(Message), multicast(Message), set_timer(Timer), cancel_timer(Timer));
+    forward_effects!(0: save(Saved), announce, lead_until, suspect, restore);
 }
 
 /// Passes an input to the detector inside an [`Any`].

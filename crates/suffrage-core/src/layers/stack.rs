@@ -4,7 +4,7 @@ use super::Watched;
 use crate::detectors::{self, Any};
 use crate::multicast::bimodal::{self, Bimodal};
 use crate::{
-    Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster,
+    Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster, Span,
 };
 
 /// An algorithm with any detector and any multicast: one type for all combinations.
@@ -69,5 +69,9 @@ impl<A: Algorithm> Algorithm for Stack<A> {
 
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {
         A::check(&options.algorithm, roster)
+    }
+
+    fn check_delay_bound(options: &Self::Options, bound: Span) -> Result<(), BadParameter> {
+        A::check_delay_bound(&options.algorithm, bound)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Concatenation, KindLists};
-use crate::macros::forward_effects;
+use crate::forward_effects;
 use crate::{Context, Effects, Kind, Message, NodeId, Process, Span, Start, Time, Timer, View};
 
 /// A failure detector in front of an algorithm.

@@ -35,8 +35,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::forward_effects;
 use crate::layers::{Concatenation, KindLists};
-use crate::macros::forward_effects;
 use crate::{Context, Effects, Kind, NodeId, Process, Rng, Span, Start, View};
 
 /// The length of a round in delay bounds: digest, solicitation and retransmission fit into it.
@@ -261,10 +261,8 @@ impl<A: Process> Effects<A> for AlgorithmEffects<'_, A> {
     fn cancel_timer(&mut self, timer: A::Timer) {
         self.outer.cancel_timer(Timer::Algorithm(timer));
     }
-    fn save(&mut self, state: A::Saved) {
-        self.outer.save(state);
-    }
-    forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in, suspect, restore);
+    forward_effects!(outer: rng, save(A::Saved), suspect, restore);
+    forward_effects!(outer: announce, lead_until, announce_in, lead_until_in);
 }
 
 impl<A: Process> Bimodal<A> {

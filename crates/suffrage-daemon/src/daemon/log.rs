@@ -38,7 +38,8 @@ pub(super) fn start(config: &Config) {
     };
 }
 
-/// Logs every change of leaders that the node learns of, and why voters refuse its candidates, until the node stops.
+/// Logs every change of leaders that the node learns of, requests to hand over, and why voters refuse its candidates, until
+/// the node stops.
 pub(super) async fn events(mut events: mpsc::UnboundedReceiver<NodeEvent>) {
     while let Some(event) = events.recv().await {
         match event {
@@ -60,6 +61,20 @@ pub(super) async fn events(mut events: mpsc::UnboundedReceiver<NodeEvent>) {
                         info!(election, leader = node.0, token, "this voter has granted the lease");
                     }
                     None => info!(election, "the lease that this voter granted has ended"),
+                }
+            }
+            NodeEvent::HandOverRequested { election, leader, to } => {
+                let (election, leader): (&str, u64) = (&election, leader.node.0);
+                match to {
+                    Some(to) => info!(election, leader, to = to.0, "asks the leader to hand over to a node"),
+                    None => info!(election, leader, "asks the leader to hand over to the next candidate"),
+                }
+            }
+            NodeEvent::AskedToHandOver { election, by, to } => {
+                let election: &str = &election;
+                match to {
+                    Some(to) => info!(election, by = by.0, to = to.0, "is asked to hand over to a node"),
+                    None => info!(election, by = by.0, "is asked to hand over to the next candidate"),
                 }
             }
             NodeEvent::Refused { election, refusal } => {

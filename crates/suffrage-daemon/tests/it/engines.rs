@@ -26,7 +26,10 @@ impl Etcd {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         let server = Command::new("etcd")
             .arg(format!("--data-dir={}", folder.path().join("data").display()))
-            .args([format!("--listen-peer-urls=http://{peer}"), format!("--listen-client-urls=http://{client}")])
+            .args([
+                format!("--listen-peer-urls=http://{peer}"),
+                format!("--listen-client-urls=http://{client}"),
+            ])
             .arg(format!("--initial-advertise-peer-urls=http://{peer}"))
             .arg(format!("--initial-cluster=default=http://{peer}"))
             .arg(format!("--advertise-client-urls=http://{client}"))
@@ -80,7 +83,10 @@ echo "started $SUFFRAGE_LEADER $SUFFRAGE_TOKEN" >>"$LOG"
 while :; do sleep 0.01; done"#;
 
 fn token(line: &str) -> u64 {
-    line.split(' ').nth(2).and_then(|token| token.parse().ok()).unwrap_or_else(|| panic!("{line} has no token"))
+    line.split(' ')
+        .nth(2)
+        .and_then(|token| token.parse().ok())
+        .unwrap_or_else(|| panic!("{line} has no token"))
 }
 
 #[test]
@@ -118,9 +124,14 @@ fn a_killed_supervisor_and_a_deposed_one_do_not_go_on() {
     let deposed = run(&etcd.line("resign reports"));
     assert!(deposed.code == 0 && deposed.out.starts_with("second is deposed: "), "{}", deposed.out);
     // It notices, kills its command, and stands again by itself.
-    let again = until("it leads again", || etcd.work().into_iter().skip(3).find(|line| line.starts_with("started")));
+    let again =
+        until("it leads again", || etcd.work().into_iter().skip(3).find(|line| line.starts_with("started")));
     assert!(token(&again) > token(&work[2]), "{again}");
-    assert!(etcd.said("second").contains("cannot renew the lease, and stops the command"), "{}", etcd.said("second"));
+    assert!(
+        etcd.said("second").contains("cannot renew the lease, and stops the command"),
+        "{}",
+        etcd.said("second")
+    );
 }
 
 #[test]
@@ -133,7 +144,11 @@ fn wrong_urls_and_unreachable_engines_are_said() {
         (format!("suffrage run --name x --on etcd://{nobody} --rank 3 -- true"), 2, "cannot rank candidates"),
         (format!("suffrage run --name x --on etcd://{nobody} --keys k -- true"), 2, "is about a cluster"),
         (format!("suffrage run --name x --on etcd://{nobody} --ttl 1s -- true"), 2, "the shortest is 2s"),
-        (format!("suffrage run --name x --on etcd://{nobody} --stop-grace 2s -- true"), 2, "a ttl of at least"),
+        (
+            format!("suffrage run --name x --on etcd://{nobody} --stop-grace 2s -- true"),
+            2,
+            "a ttl of at least",
+        ),
         ("suffrage leader x --on etcd://a --node http://b".to_string(), 2, "cannot be combined with --node"),
     ] {
         let ran = run(&line);

@@ -11,6 +11,9 @@
 //! cannot find: the grant and the put are repeated, and revoking the lease removes the key, and refuses a put that is
 //! still under way.
 //!
+//! A candidate without requests in doubt only deletes its key when it withdraws, and leaves its lease to the next candidate
+//! of this program (leases.rs).
+//!
 //! **A renewal counts after a read.** The leading server of etcd renews leases alone, without a majority. A server that
 //! has been paused or cut off may do that while another one leads already, and has ended the lease. So the candidate
 //! compares the term in the answer to the renewal with the term of a read that it sends afterwards and that a majority
@@ -24,6 +27,7 @@ use tokio::time::{Instant, sleep};
 
 use super::api::{self, Entry, Target};
 use super::client::{Failure, unavailable};
+use super::leases::{IdleLease, Validity};
 use super::watches::{Watch, Woken};
 use super::{Shared, key_of};
 use crate::recipe::{Candidate, Grant, Pending, Wish};
@@ -47,13 +51,15 @@ struct Standing {
     /// The watch of the own key, and the revision from which the next one starts.
     own: Option<Watch>,
     watched_from: i64,
+    /// Whether every request that could make a key has been answered. Otherwise the lease is revoked in the end.
+    is_clean: bool,
 }
 
-/// The end of a lease by the clock of this machine.
-#[derive(Clone, Copy)]
-struct Validity {
-    valid_until: Moment,
-    renew_at: Moment,
+impl Standing {
+    fn new(prefix: &[u8], lease: i64, validity: Option<Validity>) -> Standing {
+        let key = key_of(prefix, lease).into();
+        Standing { lease, key, validity, created: None, own: None, watched_from: 0, is_clean: true }
+    }
 }
 
 /// A place in the queue.
@@ -105,9 +111,10 @@ impl EtcdCandidate {
     /// A lease of etcd, which has no key at first.
     async fn obtain_lease(&mut self) -> Result<(), Error> {
         if self.standing.is_none() {
-            let lease = random_lease()?;
-            let key = key_of(&self.prefix, lease).into();
-            let standing = Standing { lease, key, validity: None, created: None, own: None, watched_from: 0 };
+            let standing = match self.shared.leases.take(self.wish.ttl, self.wish.drift, self.wish.now()) {
+                Some(idle) => Standing::new(&self.prefix, idle.id, Some(idle.validity)),
+                None => Standing::new(&self.prefix, random_lease()?, None),
+            };
             self.standing = Some(standing);
         }
         let Some(Standing { lease, validity: None, .. }) = self.standing else { return Ok(()) };
@@ -117,7 +124,7 @@ impl EtcdCandidate {
         let validity = match self.shared.client.call(api::LEASE_GRANT, &message, self.patience()).await {
             Ok(answer) => self.validity(sent, api::seconds(&answer)),
             // An earlier request had no reply. How long the lease lasts is unknown: it is renewed first.
-            Err(Failure::LeaseExists) => Validity { valid_until: Duration::ZERO, renew_at: Duration::ZERO },
+            Err(Failure::LeaseExists) => Validity::default(),
             Err(failure) => return Err(failure.into()),
         };
         if let Some(standing) = &mut self.standing {
@@ -128,10 +135,11 @@ impl EtcdCandidate {
 
     /// Puts the key unless it is there. Returns whether the candidate is first.
     async fn put_key(&mut self) -> Result<bool, Error> {
-        let Some(standing) = &self.standing else { return Err(ended("there is no lease")) };
+        let Some(standing) = &mut self.standing else { return Err(ended("there is no lease")) };
         if standing.created.is_some() {
             return Ok(false);
         }
+        let was_clean = std::mem::replace(&mut standing.is_clean, false);
         let (lease, key) = (standing.lease, Arc::clone(&standing.key));
         let txn = api::stand(&key, self.wish.identity.as_bytes(), lease, &self.prefix);
         let answer = match self.shared.client.call(api::TXN, &txn, self.patience()).await {
@@ -149,6 +157,7 @@ impl EtcdCandidate {
         if let Some(standing) = &mut self.standing {
             standing.created = Some(created);
             standing.watched_from = created + 1;
+            standing.is_clean = was_clean;
         }
         self.watch_own();
         Ok(first.is_some_and(|first| first.key == *key))
@@ -158,7 +167,8 @@ impl EtcdCandidate {
     /// more.
     fn own_revision(&mut self, entry: Option<Entry>) -> Result<i64, Error> {
         let Some(standing) = &mut self.standing else { return Err(ended("there is no lease")) };
-        let entry = entry.filter(|entry| standing.created.is_none_or(|created| entry.create_revision == created));
+        let entry =
+            entry.filter(|entry| standing.created.is_none_or(|created| entry.create_revision == created));
         match entry {
             Some(entry) if entry.lease == standing.lease => Ok(entry.create_revision),
             Some(entry) => {
@@ -315,7 +325,9 @@ impl EtcdCandidate {
             // It wakes once, and this future can be dropped below.
             standing.own = None;
             match woken {
-                Ok(Woken::Event) => return ended("the key was deleted, or its lease has expired or was revoked"),
+                Ok(Woken::Event) => {
+                    return ended("the key was deleted, or its lease has expired or was revoked");
+                }
                 // The events since then are compacted. If the key is still there, the watch goes on from now.
                 Ok(Woken::Unknown) => {
                     let key = Arc::clone(&standing.key);
@@ -342,7 +354,25 @@ impl EtcdCandidate {
         }
     }
 
+    /// Deletes the key, and gives the lease back for the next candidate. False if the lease must be revoked: a request
+    /// without an answer may still make a key of that lease.
+    async fn give_lease_back(&mut self) -> bool {
+        let Some(standing) = &mut self.standing else { return false };
+        let (Some(created), Some(validity)) = (standing.created, standing.validity) else { return false };
+        // A later call does not come here again.
+        if !std::mem::replace(&mut standing.is_clean, false) || self.wish.now() >= validity.renew_at {
+            return false;
+        }
+        let (id, delete) = (standing.lease, api::delete(&standing.key, created));
+        let answer = self.shared.client.call(api::TXN, &delete, self.patience()).await;
+        let idle = IdleLease { id, ttl: self.wish.ttl, drift: self.wish.drift, validity };
+        answer.is_ok_and(|answer| api::succeeded(&answer)) && self.shared.leases.give(idle)
+    }
+
     async fn remove(&mut self) -> Result<(), Error> {
+        if self.give_lease_back().await {
+            self.standing = None;
+        }
         self.abandon();
         while let Some(lease) = self.abandoned.last() {
             self.revoke(*lease).await?;

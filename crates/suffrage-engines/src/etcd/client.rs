@@ -77,7 +77,8 @@ fn meaning(status: &Status) -> Failure {
         // Tokens end, also when the permissions of anybody are changed.
         _ if is_stale_token(status) => unavailable(text),
         PERMISSION_DENIED => refused(format!(
-            "{text}: `etcdctl role grant-permission ROLE --prefix readwrite PREFIX` grants what elections need"
+            "{text}: the user of the URL or of the certificate needs a role: \
+             `etcdctl role grant-permission ROLE --prefix readwrite PREFIX`"
         )),
         INVALID_ARGUMENT if text.contains("user name is empty") => {
             refused(format!("{text}: authentication is enabled: write etcd://USER:PASSWORD@…"))
@@ -90,7 +91,8 @@ fn meaning(status: &Status) -> Failure {
 
 fn is_stale_token(status: &Status) -> bool {
     let text = status.message.as_str();
-    text.contains("invalid auth token") || text.contains("revision in header is old")
+    let stale = ["invalid auth token", "revision in header is old", "revision of auth store is old"];
+    stale.iter().any(|reason| text.contains(reason))
 }
 
 /// The servers, and who asks.
@@ -196,7 +198,8 @@ impl Client {
         message: &Message,
         deadline: Instant,
     ) -> Result<Bytes, Failure> {
-        let link = timeout_at(deadline, self.link()).await.map_err(|_| unavailable("no server answers"))??;
+        let link =
+            timeout_at(deadline, self.link()).await.map_err(|_| unavailable("no server answers"))??;
         let answers = link.answers();
         match timeout_at(deadline, link.channel.call(path, message)).await {
             Ok(Ok(answer)) => {
@@ -234,29 +237,39 @@ impl Client {
     }
 }
 
-/// Connects to the first server that answers, starting with this one. A server that is slow to answer does not delay the
-/// attempts at the others.
+/// Connects to the first server that answers, starting with this one. A server that does not answer delays neither the
+/// attempts at the others nor, if it was cut off for a moment, the next attempt at itself.
 async fn connect(settings: &Arc<Settings>, first: usize) -> Result<Link, Error> {
-    let mut order = (0..settings.hosts.len()).map(|step| (first + step) % settings.hosts.len()).peekable();
+    let count = settings.hosts.len();
     let mut attempts = JoinSet::new();
     let mut reasons = Vec::new();
+    let mut pause = STAGGER;
+    let mut step = 0;
     loop {
-        if let Some(host) = order.next() {
-            let settings = Arc::clone(settings);
-            attempts.spawn(async move { open(&settings, host).await });
+        let (settings, host) = (Arc::clone(settings), (first + step) % count);
+        attempts.spawn(async move { open(&settings, host).await });
+        let is_round_over = step + 1 >= count;
+        let next = sleep(pause);
+        tokio::pin!(next);
+        // A server that fails gives way to the next one at once, in the first round.
+        loop {
+            let ended = tokio::select! {
+                () = &mut next => break,
+                ended = attempts.join_next() => ended,
+            };
+            match ended {
+                Some(Ok(Ok(link))) => return Ok(link),
+                Some(Ok(Err(Error::Unavailable { reason, .. }))) => reasons.push(reason),
+                Some(Ok(Err(error))) => return Err(error),
+                Some(Err(_)) => {}
+                None => return Err(unavailable(reasons.join("; "))),
+            }
+            if !is_round_over {
+                break;
+            }
         }
-        let ended = tokio::select! {
-            ended = attempts.join_next() => ended,
-            () = sleep(STAGGER), if order.peek().is_some() => continue,
-        };
-        match ended {
-            Some(Ok(Ok(link))) => return Ok(link),
-            Some(Ok(Err(Error::Unavailable { reason, .. }))) => reasons.push(reason),
-            Some(Ok(Err(error))) => return Err(error),
-            Some(Err(_)) => {}
-            None if order.peek().is_some() => {}
-            None => return Err(unavailable(reasons.join("; "))),
-        }
+        pause *= if is_round_over { 2 } else { 1 };
+        step += 1;
     }
 }
 
@@ -290,6 +303,8 @@ async fn open(settings: &Settings, host: usize) -> Result<Link, Error> {
     let probe = api::probe(&settings.probe_key);
     match timeout_at(deadline, link.channel.call(api::RANGE, &probe)).await.map_err(late)? {
         Ok(_) => Ok(link),
+        // The server answers. The names of elections may be below another prefix, which this user may read.
+        Err(status) if status.code == PERMISSION_DENIED => Ok(link),
         Err(status) => Err(failed(status)),
     }
 }

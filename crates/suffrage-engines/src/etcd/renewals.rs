@@ -21,14 +21,15 @@ pub(super) struct Renewed {
     pub(super) term: i64,
 }
 
-type Reply = oneshot::Sender<Result<Renewed, Error>>;
+/// A lease, and who waits for the answer.
+type Request = (i64, oneshot::Sender<Result<Renewed, Error>>);
 
 /// The renewals that have no answer yet. A server answers them in order. None if the stream has ended.
 #[derive(Clone)]
-struct Unanswered(Arc<Mutex<Option<VecDeque<(i64, Reply)>>>>);
+struct Unanswered(Arc<Mutex<Option<VecDeque<Request>>>>);
 
 impl Unanswered {
-    fn with<T>(&self, act: impl FnOnce(&mut Option<VecDeque<(i64, Reply)>>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<VecDeque<Request>>) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

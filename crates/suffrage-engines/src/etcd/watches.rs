@@ -288,7 +288,9 @@ async fn next_answer(stream: &mut Option<Stream>) -> Result<WatchAnswer, Status>
     let Some(stream) = stream else { return std::future::pending().await };
     match stream.answers.next().await {
         Ok(Some(answer)) => Ok(api::watch_answer(&answer)),
-        Ok(None) => Err(Status { code: UNAVAILABLE, message: "the server has ended the watches".to_string() }),
+        Ok(None) => {
+            Err(Status { code: UNAVAILABLE, message: "the server has ended the watches".to_string() })
+        }
         Err(status) => Err(status),
     }
 }

@@ -44,6 +44,13 @@ struct Request {
     reply: oneshot::Sender<Result<Outcome, Error>>,
 }
 
+impl Request {
+    /// Whether the request is to be sent: a lease that nobody waits for is not taken.
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed() || matches!(self.action, Action::Release)
+    }
+}
+
 /// A row, as observers see it.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
@@ -239,7 +246,7 @@ impl Rows {
         let mut queue = self.queue();
         let (mut batch, mut later, mut names) = (Vec::new(), VecDeque::new(), BTreeSet::new());
         for request in queue.waiting.drain(..) {
-            if request.reply.is_closed() && !matches!(request.action, Action::Release) {
+            if !request.is_wanted() {
                 continue;
             }
             if names.insert(Arc::clone(&request.name)) {
@@ -252,18 +259,22 @@ impl Rows {
         batch
     }
 
-    async fn serve(&self, batch: Vec<Request>) {
+    async fn serve(&self, mut batch: Vec<Request>) {
         let within = batch.iter().map(|request| request.within).min().unwrap_or_default();
-        let result = match self.link.session(within).await {
-            Ok(session) => {
-                let result = self.execute(&session, &batch, within).await;
+        let result = match timeout(within, self.link.session(within)).await {
+            Ok(Ok(session)) => {
+                // The session may have come too late.
+                batch.retain(Request::is_wanted);
+                // Half of the time: another session can be tried while the lease is valid.
+                let result = self.execute(&session, &batch, within / 2).await;
                 if result.is_err() {
                     // The error may be of a server that has become a standby, or does not answer.
                     self.link.discard(&session).await;
                 }
                 result
             }
-            Err(error) => Err(error),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(unavailable(format!("no session within {within:?}"))),
         };
         for request in batch {
             let outcome = match &result {

@@ -22,11 +22,12 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryM
 
 use super::settings::{Host, Settings};
 use crate::Error;
+use crate::waiting::Changes;
 
 /// The name of the engine in errors.
 const ENGINE: &str = "PostgreSQL";
 /// How long a new session waits for the end of the one before.
-const PREDECESSOR: Duration = Duration::from_millis(100);
+const PREDECESSOR: Duration = Duration::from_millis(250);
 
 pub(super) fn unavailable(reason: impl Into<String>) -> Error {
     Error::Unavailable { engine: ENGINE, reason: reason.into() }
@@ -84,7 +85,17 @@ impl AsyncWrite for Socket {
 pub(super) fn explain(error: &tokio_postgres::Error, settings: &Settings) -> Error {
     let Some(db) = error.as_db_error() else {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        return unavailable(format!("{error}{cause}"));
+        let text = format!("{error}{cause}");
+        // What the server and this program disagree about does not mend itself.
+        let mend = [
+            ("password missing", "give one in the URL, in a password file, or in PGPASSWORD"),
+            ("authentication error", "the server wants a method that this program does not know"),
+            ("invalid peer certificate", "check sslmode and sslrootcert"),
+            ("does not support TLS", "check sslmode, and the setting ssl of the server"),
+        ];
+        let mend = mend.iter().find(|(what, _)| text.contains(what));
+        return mend
+            .map_or_else(|| unavailable(text.clone()), |(_, mend)| refused(format!("{text}: {mend}")));
     };
     let (code, message) = (db.code(), db.message());
     let mend = match code {
@@ -120,13 +131,6 @@ pub(super) struct Wakeups {
     names: Mutex<BTreeMap<String, watch::Sender<Changes>>>,
 }
 
-/// The number of changes and of releases of one election that this process has heard of.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) changes: u64,
-    pub(super) releases: u64,
-}
-
 impl Wakeups {
     pub(super) fn subscribe(&self, name: &str) -> watch::Receiver<Changes> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,22 +149,15 @@ impl Wakeups {
         let (what, name) = payload.split_once(' ').unwrap_or(("", payload));
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = names.get(name) {
-            bump(sender, what != "acquired");
+            sender.send_modify(|known| known.count(what != "acquired"));
         }
     }
 
     /// Wakes everybody: notifications may have been missed.
     fn wake_all(&self) {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.values().for_each(|sender| bump(sender, true));
+        names.values().for_each(|sender| sender.send_modify(|known| known.count(true)));
     }
-}
-
-fn bump(sender: &watch::Sender<Changes>, released: bool) {
-    sender.send_modify(|known| {
-        known.changes += 1;
-        known.releases += u64::from(released);
-    });
 }
 
 /// The process of the server that serves a session.
@@ -175,6 +172,8 @@ struct Backend {
 pub(super) struct Session {
     client: Client,
     backend: Backend,
+    /// Whether the table existed when the session was opened.
+    has_table: bool,
     closed: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
@@ -266,12 +265,14 @@ pub(super) enum Purpose<'a> {
 
 impl Purpose<'_> {
     /// The statements that set a session up. `set_config` of a missing setting would be an error: old servers lack some.
-    fn setup(self) -> String {
+    fn setup(self, table: &str) -> String {
         let common = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') <> 'remote_apply'";
-        let check = "SELECT current_setting('transaction_read_only'), pg_backend_pid(), \
-             (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())";
+        let check = format!(
+            "SELECT current_setting('transaction_read_only'), pg_backend_pid(), \
+             (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()), to_regclass('{table}')"
+        );
         let own = match self {
             Purpose::Rows => "SET statement_timeout = 5000; SET lock_timeout = 100".to_string(),
             Purpose::Lock { ttl, .. } => {
@@ -372,8 +373,17 @@ impl Servers {
             }
         };
         let backend = Backend { host: index, pid: 0, start: String::new() };
-        let mut session = Session { client, backend, closed, task };
-        let replies = session.simple(&purpose.setup(), settings).await?;
+        let mut session = Session { client, backend, has_table: false, closed, task };
+        // The requests travel together. A standby refuses to listen.
+        let (setup, listen) = (purpose.setup(&settings.table), format!("LISTEN \"{}\"", settings.channel));
+        let listen = async {
+            match purpose {
+                Purpose::Rows => session.simple(&listen, settings).await.map(|_| ()),
+                Purpose::Lock { .. } => Ok(()),
+            }
+        };
+        let (replies, listening) = tokio::join!(session.simple(&setup, settings), listen);
+        let replies = replies?;
         let rows = replies.iter().filter_map(|reply| match reply {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -384,6 +394,8 @@ impl Servers {
         }
         session.backend.pid = row.get(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
         session.backend.start = row.get(2).unwrap_or_default().to_string();
+        session.has_table = row.get(3).is_some();
+        listening?;
         Ok(session)
     }
 }
@@ -396,6 +408,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct LinkState {
+    /// Whether the last attempt to connect has failed.
+    failed: bool,
     session: Option<Arc<Session>>,
     /// The server's process of the session before, which may still execute a late request.
     predecessor: Option<Backend>,
@@ -415,13 +429,18 @@ impl Link {
         if let Some(old) = state.session.take() {
             state.predecessor = Some(old.backend.clone());
         }
+        // The first attempt is short, so that a second one fits into the lease. Those after it are not: the way to the
+        // server may be long. Also an attempt that is dropped has failed.
+        let within = if std::mem::replace(&mut state.failed, true) { within } else { within / 2 };
         let session = self.servers.open(Purpose::Rows, within).await?;
         if let Some(backend) = &state.predecessor {
             self.end_predecessor(&session, backend).await;
         }
-        let work = self.prepare(&session);
-        timeout(within, work).await.map_err(|_| unavailable(format!("no answer within {within:?}")))??;
-        state.predecessor = None;
+        if !session.has_table {
+            let create = timeout(within, self.create_table(&session)).await;
+            create.map_err(|_| unavailable(format!("no answer within {within:?}")))??;
+        }
+        (state.predecessor, state.failed) = (None, false);
         let session = Arc::new(session);
         state.session = Some(Arc::clone(&session));
         // Notifications of the time without a session are lost.
@@ -464,22 +483,17 @@ impl Link {
         _ = timeout(PREDECESSOR, end).await;
     }
 
-    /// Creates the table if it is missing, and listens.
-    async fn prepare(&self, session: &Session) -> Result<(), Error> {
+    async fn create_table(&self, session: &Session) -> Result<(), Error> {
         let settings = &self.servers.settings;
-        let missing = || async {
+        let created = session.simple(&create_table(&settings.table), settings).await;
+        if created.is_err() {
+            // Two clients that create a table at once disturb each other.
             let sql = format!("SELECT 1 WHERE to_regclass('{}') IS NOT NULL", settings.table);
             let replies = session.simple(&sql, settings).await?;
-            Ok::<bool, Error>(!replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))))
-        };
-        if missing().await? {
-            let created = session.simple(&create_table(&settings.table), settings).await;
-            // Two clients that create a table at once disturb each other.
-            if created.is_err() && missing().await? {
+            if !replies.iter().any(|reply| matches!(reply, SimpleQueryMessage::Row(_))) {
                 created?;
             }
         }
-        session.simple(&format!("LISTEN \"{}\"", settings.channel), settings).await?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, Event, PATIENCE};
+use crate::support::{BootClock, CandidateProcess, PATIENCE};
 
 /// The running servers of an engine.
 pub(crate) trait Servers: Send {
@@ -110,6 +110,25 @@ pub(crate) async fn handover(servers: &mut dyn Servers) {
     leader.resign().await;
 }
 
+/// Hand-overs of long leases between two engines. Without a push, each would last until the engine is asked again.
+#[allow(dead_code, reason = "not every engine can push")]
+pub(crate) async fn many_hand_overs(one: &Engine, two: &Engine) {
+    let ttl = PATIENCE;
+    within("all hand-overs", async {
+        let mut leader = lead(one, "pushed", ttl, "first").await;
+        for round in 0..20 {
+            let other = if round % 2 == 0 { two.clone() } else { one.clone() };
+            let next = tokio::spawn(async move { lead(&other, "pushed", ttl, "next").await });
+            // The next one waits by then, or finds the resignation.
+            sleep(Duration::from_millis(100)).await;
+            leader.resign().await;
+            leader = next.await.unwrap();
+        }
+        leader.resign().await;
+    })
+    .await;
+}
+
 /// A leader is killed: the next leads after the lease has ended, with a greater token.
 pub(crate) async fn killed(servers: &mut dyn Servers) {
     replaced(servers, "killed", Signal::KILL).await;
@@ -140,15 +159,7 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        // It waits to lead again. Engines without a queue may let the other one lead again first.
-        let again = (0..20).find_map(|_| {
-            next.resign();
-            match tokio::task::block_in_place(|| leader.next(ttl)) {
-                Some(Event::Leads(again, ..)) => Some(again),
-                _ => None,
-            }
-        });
-        let again = again.expect("the paused candidate leads again");
+        let again = tokio::task::block_in_place(|| leader.leads_after(&mut next, ttl));
         assert!(again > token, "{again} after {token}");
     }
 }
@@ -297,6 +308,28 @@ pub(crate) async fn reply_lost(servers: &mut dyn Servers) {
     }
 }
 
+/// Replies are slow: a lease counts from before its request was sent, and not from its reply.
+pub(crate) async fn slow_replies(servers: &mut dyn Servers) {
+    let (ttl, delay) = (servers.ttl(), servers.ttl() / 12);
+    let mut proxies = Vec::new();
+    for address in servers.addresses() {
+        proxies.push(Proxy::start(address).await);
+    }
+    proxies.iter().for_each(|proxy| proxy.set(Mode::Slow(delay)));
+    let addresses: Vec<SocketAddr> = proxies.iter().map(|proxy| proxy.address).collect();
+    let ours = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
+    let leader = lead(&ours, "slow", ttl, "me").await;
+    let start = BootClock.now();
+    until("renewals", async || {
+        let left = leader.valid_for();
+        assert!(left <= ttl - delay, "valid for {left:?} of {ttl:?} after a reply that took {delay:?}");
+        (BootClock.now() > start + ttl * 2).then_some(())
+    })
+    .await;
+    assert!(leader.is_valid(), "{:?}", leader.loss());
+    leader.resign().await;
+}
+
 /// The leader's entry is deleted by hand: the leader notices, and the next token is greater.
 pub(crate) async fn entry_deleted(servers: &mut dyn Servers) {
     let engine = engine(servers);
@@ -385,7 +418,7 @@ macro_rules! conformance {
     ($start:path) => {
         crate::conformance::conformance!(
             $start: cold_start, handover, killed, paused, cut, rides_out, server_killed, all_restarted, reply_lost,
-            entry_deleted, fifty_candidates, thousand_names, bad_input,
+            slow_replies, entry_deleted, fifty_candidates, thousand_names, bad_input,
         );
     };
 }

@@ -313,7 +313,7 @@ impl Servers for Consul {
 }
 
 conformance!(
-    start: cold_start, handover, killed, paused, cut, rides_out, reply_lost, entry_deleted, fifty_candidates,
+    start: cold_start, handover, killed, paused, cut, rides_out, reply_lost, slow_replies, entry_deleted, fifty_candidates,
     thousand_names, bad_input,
 );
 conformance!(start_alone: server_killed, all_restarted);

@@ -57,6 +57,9 @@ impl Etcd {
         let mut etcd =
             Etcd { servers, folder, peers: addresses(), clients: addresses(), flags, scheme, client_flags };
         etcd.servers = (0..count).map(|index| etcd.start_server(index)).collect();
+        if scheme == "http" {
+            eventually("a leading server", async || etcd.leading_server()).await;
+        }
         etcd
     }
 
@@ -110,7 +113,8 @@ impl Etcd {
     /// The keys of an election, the leader's first.
     fn keys(&self, name: &str) -> Vec<String> {
         let prefix = format!("{PREFIX}/{name}/");
-        let text = self.ask(&["get", "--prefix", &prefix, "--sort-by=CREATE", "--order=ASCEND", "--keys-only"]);
+        let text =
+            self.ask(&["get", "--prefix", &prefix, "--sort-by=CREATE", "--order=ASCEND", "--keys-only"]);
         text.lines().filter(|line| !line.is_empty()).map(str::to_string).collect()
     }
 
@@ -388,7 +392,14 @@ async fn a_silent_server_costs_no_leadership() {
     let observer = Engine::connect(&servers.url(&addresses), BootClock).unwrap();
     let mut watch = observer.watch("silent");
     assert_eq!(watch.changed().await.unwrap().unwrap().identity, "me");
-    let told = tokio::spawn(async move { watch.changed().await });
+    let told = tokio::spawn(async move {
+        loop {
+            match watch.changed().await {
+                Err(Error::Unavailable { .. }) => {}
+                told => return told,
+            }
+        }
+    });
     for proxy in &proxies {
         proxy.set(Mode::Silent);
         let start = BootClock.now();
@@ -415,6 +426,49 @@ async fn a_name_below_another_name_is_remarked() {
     assert!(status.remarks.iter().any(|remark| remark.contains("counts as a candidate here")), "{status:?}");
     below.resign().await;
     above.await.unwrap().resign().await;
+}
+
+/// Users `me`, who may use the elections of the tests, and `stranger`, who may not.
+fn enable_authentication(servers: &Etcd) {
+    for command in [
+        "user add root:topsecret",
+        "user grant-role root root",
+        "role add elections",
+        "role grant-permission elections --prefix readwrite tests/engines/",
+        "user add me:topsecret",
+        "user grant-role me elections",
+        "user add stranger:topsecret",
+        "auth enable",
+    ] {
+        servers.ask(&command.split(' ').collect::<Vec<&str>>());
+    }
+}
+
+/// A user is needed, and its permissions can be changed while it leads: that ends all tokens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_without_tls() {
+    let mut servers = start().await;
+    enable_authentication(&servers);
+    let hosts = servers.url(&servers.clients);
+    let nobody = Engine::connect(&hosts, BootClock).unwrap();
+    let error = nobody.election("users").join().unwrap().lead().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Refused { .. }) && error.to_string().contains("USER:PASSWORD@"),
+        "{error}"
+    );
+    let folder = Folder::new().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "topsecret\n").unwrap();
+    let url = format!("{}?password-file={}", hosts.replace("//", "//me@"), file.display());
+    let engine = Engine::connect(&url, BootClock).unwrap();
+    let leader = lead(&engine, "users", LONG, "me").await;
+    let next = stand(&engine, "users", LONG, "next");
+    servers.client_flags.push("--user=root:topsecret".to_string());
+    servers.ask(&["user", "add", "another:topsecret"]);
+    waiting(&engine, "users", &["next"]).await;
+    let token = leader.token();
+    leader.resign().await;
+    assert!(timeout(PATIENCE, next).await.expect("the next in time").unwrap().token() > token);
 }
 
 /// TLS with a certificate of the client, and a user with a password. Tokens that the servers have forgotten are renewed.
@@ -466,8 +520,10 @@ async fn tls_and_users() {
         "auth enable",
     ] {
         let words: Vec<&str> = command.split(' ').collect();
-        eventually(command, async || servers.etcdctl(&words).output().unwrap().status.success().then_some(()))
-            .await;
+        eventually(command, async || {
+            servers.etcdctl(&words).output().unwrap().status.success().then_some(())
+        })
+        .await;
     }
     servers.client_flags.push("--user=me:topsecret".to_string());
     let address = servers.clients[0];
@@ -478,7 +534,8 @@ async fn tls_and_users() {
     // Refused, and the secret is in no text.
     for (user, parameters, reason) in [
         ("me:wrongsecret@", parameters.as_str(), "authentication failed"),
-        ("", parameters.as_str(), "etcd://USER:PASSWORD@"),
+        // The certificate names no user.
+        ("", parameters.as_str(), "permission denied"),
         ("stranger:topsecret@", parameters.as_str(), "permission denied"),
     ] {
         let engine = connect(user, parameters);
@@ -486,7 +543,10 @@ async fn tls_and_users() {
         let error = timeout(PATIENCE, election.lead()).await.expect(reason).unwrap_err();
         let text = format!("{error} {error:?} {engine} {engine:?} {election:?}");
         assert!(matches!(error, Error::Refused { .. }) && text.contains(reason), "{text}");
-        assert!(!text.contains("secret@") && !text.contains("wrong") && !text.contains("topsecret"), "{text}");
+        assert!(
+            !text.contains("secret@") && !text.contains("wrong") && !text.contains("topsecret"),
+            "{text}"
+        );
     }
     // Without TLS, without a certificate of the client, and with other authorities: nothing works.
     for parameters in ["tls=false", &format!("cacert={cacert}"), &format!("cert={cert}&key={key}")] {

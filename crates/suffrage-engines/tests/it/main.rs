@@ -12,9 +12,9 @@ mod kubernetes;
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod proxy;
 #[cfg(feature = "redis")]
 mod redis;
+mod support;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
-mod proxy;
-mod support;

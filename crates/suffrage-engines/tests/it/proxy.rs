@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,22 +17,32 @@ pub(crate) enum Mode {
     Pass,
     /// Closes all connections, and every new one.
     Cut,
-    /// Keeps connections open, and forwards nothing: a network that loses everything.
+    /// Keeps connections open, and forwards nothing: a network that loses everything. What was sent meanwhile arrives
+    /// later, as TCP repeats it.
     Silent,
-    /// Forwards requests, and loses the replies.
+    /// Forwards requests, and loses the replies. A connection that has lost a reply ends with this mode.
     LoseReplies,
+    /// Forwards everything, replies after this time.
+    Slow(Duration),
+}
+
+/// The mode, and how often connections were closed: a short cut must not be overlooked.
+#[derive(Clone, Copy)]
+struct State {
+    mode: Mode,
+    cuts: u64,
 }
 
 /// A running proxy. Ends when it is dropped.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    mode: Arc<watch::Sender<Mode>>,
+    state: Arc<watch::Sender<State>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.mode.send_replace(Mode::Cut);
+        self.set(Mode::Cut);
         self.task.abort();
     }
 }
@@ -38,52 +51,78 @@ impl Proxy {
     pub(crate) async fn start(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind(suffrage_testbed::address()).await.expect("a free address");
         let address = listener.local_addr().expect("an address");
-        let mode = Arc::new(watch::Sender::new(Mode::Pass));
-        let modes = Arc::clone(&mode);
+        let state = Arc::new(watch::Sender::new(State { mode: Mode::Pass, cuts: 0 }));
+        let states = Arc::clone(&state);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if *modes.borrow() != Mode::Cut {
-                    tokio::spawn(serve(client, server, modes.subscribe()));
+                if states.borrow().mode != Mode::Cut {
+                    tokio::spawn(serve(client, server, states.subscribe()));
                 }
             }
         });
-        Proxy { address, mode, task }
+        Proxy { address, state, task }
     }
 
     pub(crate) fn set(&self, mode: Mode) {
-        self.mode.send_replace(mode);
+        self.state.send_modify(|state| {
+            state.mode = mode;
+            state.cuts += u64::from(mode == Mode::Cut);
+        });
     }
 }
 
-async fn serve(client: TcpStream, server: SocketAddr, mut modes: watch::Receiver<Mode>) {
+async fn serve(client: TcpStream, server: SocketAddr, mut states: watch::Receiver<State>) {
+    let cuts = states.borrow().cuts;
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = server.into_split();
-    let (requests, replies) = (modes.clone(), modes.clone());
-    let up = async move {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let read = from_client.read(&mut buffer).await.unwrap_or(0);
-            let mode = *requests.borrow();
-            if read == 0 || mode != Mode::Silent && to_server.write_all(&buffer[..read]).await.is_err() {
-                return;
-            }
-        }
-    };
-    let down = async move {
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let read = from_server.read(&mut buffer).await.unwrap_or(0);
-            let mode = *replies.borrow();
-            if read == 0 || mode == Mode::Pass && to_client.write_all(&buffer[..read]).await.is_err() {
-                return;
-            }
-        }
-    };
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
     tokio::select! {
-        () = up => {}
-        () = down => {}
-        _ = modes.wait_for(|mode| *mode == Mode::Cut) => {}
+        () = forward(from_client, to_server, states.clone(), false) => {}
+        () = forward(from_server, to_client, states.clone(), true) => {}
+        _ = states.wait_for(|state| state.cuts != cuts) => {}
     }
+}
+
+/// Forwards until the connection must end.
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut states: watch::Receiver<State>,
+    are_replies: bool,
+) {
+    // Chunks and when they are due: a slow network delays them, and has room for many.
+    let (queue, mut chunks) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let write = async move {
+        while let Some((due, chunk)) = chunks.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&chunk).await.is_err() {
+                return;
+            }
+        }
+    };
+    let read = async move {
+        let mut buffer = vec![0; 64 << 10];
+        let mut has_lost = false;
+        loop {
+            let read = from.read(&mut buffer).await.unwrap_or(0);
+            let Ok(mode) = states.wait_for(|state| state.mode != Mode::Silent).await.map(|state| state.mode)
+            else {
+                return;
+            };
+            let is_lost = are_replies && mode == Mode::LoseReplies;
+            if read == 0 || has_lost && !is_lost {
+                return;
+            }
+            has_lost |= is_lost;
+            let delay = match mode {
+                Mode::Slow(delay) if are_replies => delay,
+                _ => Duration::ZERO,
+            };
+            if !is_lost && queue.send((Instant::now() + delay, buffer[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(read, write);
 }

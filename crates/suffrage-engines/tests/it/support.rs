@@ -144,6 +144,18 @@ impl CandidateProcess {
         }
     }
 
+    /// Makes another process resign until this one leads: the other one stands again, and may be faster. Returns the token.
+    pub(crate) fn leads_after(&mut self, other: &mut CandidateProcess, ttl: Duration) -> u64 {
+        let start = BootClock.now();
+        while BootClock.now() < start + PATIENCE {
+            other.resign();
+            if let Some(Event::Leads(token, ..)) = self.next(ttl) {
+                return token;
+            }
+        }
+        panic!("the process does not lead in time");
+    }
+
     /// Waits until the process has noticed that it does not lead any more.
     pub(crate) fn lost(&mut self) -> Moment {
         loop {
@@ -234,7 +246,7 @@ pub(crate) fn python(packages: &[&str]) -> PathBuf {
 pub(crate) struct Foreign {
     pub(crate) process: Server,
     input: ChildStdin,
-    lines: mpsc::Receiver<String>,
+    lines: mpsc::Receiver<(String, Moment)>,
 }
 
 #[allow(dead_code, reason = "not every engine has a client of this kind")]
@@ -246,7 +258,7 @@ impl Foreign {
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
+                if sender.send((line, BootClock.now())).is_err() {
                     return;
                 }
             }
@@ -263,11 +275,20 @@ impl Foreign {
     /// Waits for the next line.
     pub(crate) fn hear(&mut self) -> String {
         let line = tokio::task::block_in_place(|| self.lines.recv_timeout(PATIENCE));
-        line.expect("a line in time")
+        line.expect("a line in time").0
+    }
+
+    /// Waits for this line, and returns when it was printed.
+    #[track_caller]
+    pub(crate) fn says(&self, expected: &str) -> Moment {
+        let (line, now) =
+            self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line `{expected}`"));
+        assert_eq!(line, expected);
+        now
     }
 
     /// Whether there is no line yet.
-    pub(crate) fn is_silent(&mut self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.lines.try_recv().is_err()
     }
 }

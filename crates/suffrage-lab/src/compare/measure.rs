@@ -39,7 +39,10 @@ impl Cell {
             type Output = Result<(), Error>;
             fn visit<A: Algorithm>(self) -> Result<(), Error> {
                 let Check(cell, seed) = self;
-                A::check(&cell.options::<A>(), &cell.draw(seed).scenario.roster).map_err(|bad| {
+                let (options, scenario) = (cell.options::<A>(), cell.draw(seed).scenario);
+                let checked = A::check(&options, &scenario.roster)
+                    .and_then(|()| A::check_delay_bound(&options, scenario.bound()));
+                checked.map_err(|bad| {
                     let (name, nodes) = (cell.contract.name, cell.nodes);
                     let reason = format!("{name} does not support {nodes} processes: {}", bad.reason);
                     Error::flag("algorithms", reason)

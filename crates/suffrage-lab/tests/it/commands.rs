@@ -526,6 +526,34 @@ fn the_examples_in_help_texts_run() {
     }
 }
 
+/// An engine with the timings of the wire joins no election with a shorter lease: the run would be one without a leader.
+#[test]
+fn leases_outside_of_the_limits_of_the_wire_are_refused() {
+    for (line, part) in [
+        (
+            "simulate quorum-lease --renew auto --delay-bound 0.01",
+            "--ttl: makes leases of 300us, because a message delay is 10us; with `--renew auto` the shortest is 10ms: \
+             use at least 1000 delays",
+        ),
+        ("simulate quorum-lease --renew auto --ttl 9 --latency const:1", "use at least 10 delays"),
+        (
+            "simulate quorum-lease --renew auto --ttl 1000000 --delay-bound 20",
+            "the longest is 3h: use at most 540000 delays",
+        ),
+        ("simulate quorum-lease --delay-bound 60001", "--delay-bound: a message delay of 60.001s is invalid"),
+        // A torture divides delay bounds by at most 5 with this ttl.
+        ("torture quorum-lease --renew auto --ttl 48 --seeds 0..1", "--ttl: makes leases of 9.6ms"),
+        ("torture quorum-lease --renew auto --ttl 9 --seeds 0..1", "--ttl: makes leases of 9ms"),
+    ] {
+        let ran = run(&format!("suffrage-lab {line}"));
+        assert!(ran.code == 2 && ran.err.contains(part), "{line}: {} {}", ran.code, ran.err);
+    }
+    let least = run(
+        "suffrage-lab simulate quorum-lease --renew auto --delay-bound 0.01 --ttl 1000 --latency const:0.01",
+    );
+    assert!(least.code == 0 && least.out.contains("leads"), "{} {}", least.out, least.err);
+}
+
 #[test]
 fn help_and_completions_are_commands() {
     assert!(succeed("suffrage-lab help simulate-detector").contains("Usage: suffrage-lab simulate-detector"));

@@ -50,7 +50,7 @@ fn invalid_flags_exit_with_2() {
     for (flags, message) in [
         ("--ttl 3", "--ttl: `3` is not a time like 3s, 500ms or 1m"),
         ("--ttl 25h", "--ttl: `25h` is more than a day"),
-        ("--renew=-1s", "--renew: `-1s` is not a time"),
+        ("--renew -1s", "--renew: `-1s` is not a time"),
         ("--rtt 0s", "--rtt: is zero; set it above zero"),
         ("--drift 1", "--drift: `1` has no unit: write 100% for the fraction 1, or 1%"),
         ("--drift 50%", "--drift"),

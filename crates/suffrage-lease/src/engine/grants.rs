@@ -176,6 +176,12 @@ impl Engine {
         self.grants.notes.iter().filter_map(known)
     }
 
+    /// The time at which the voter granted another lease of an election that the node has not joined, or at which the last
+    /// lease ended.
+    pub fn granted_since(&self, name: Name) -> Option<Time> {
+        self.grants.notes.get(&name).map(|note| note.since.0)
+    }
+
     /// Records what the voter has reported.
     pub(super) fn note_grants(&mut self, now: Time, VoterReports(reports): VoterReports) {
         for (name, report) in reports {

@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use suffrage_core::{Announcement, Attribute, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
+use suffrage_core::{
+    Announcement, Attribute, Context, Effects, NodeId, Process, Span, Start, Time, forward_effects,
+};
 
 use super::{
     Arrival, LeaseControl, NodeLease, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
@@ -592,26 +594,13 @@ impl EngineEffects<'_, '_> {
 }
 
 impl Effects<Engine> for EngineEffects<'_, '_> {
-    fn rng(&mut self) -> &mut Rng {
-        self.cx.rng()
-    }
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.cx.send(to, message);
-    }
-    fn multicast(&mut self, message: Message) {
-        self.cx.multicast(message);
-    }
+    forward_effects!(cx: rng, send(Message), multicast(Message), save(Saved), begin_save(Saved), suspect, restore);
+    forward_effects!(cx: lead_until_in);
     fn set_timer(&mut self, _: Timer, after: Span) {
         *self.due = Some(self.cx.now() + after);
     }
     fn cancel_timer(&mut self, _: Timer) {
         *self.due = None;
-    }
-    fn save(&mut self, state: Saved) {
-        self.cx.save(state);
-    }
-    fn begin_save(&mut self, state: Saved) -> bool {
-        self.cx.begin_save(state)
     }
     fn announce(&mut self, announcement: Announcement) {
         self.announce_in(0, announcement);
@@ -622,15 +611,6 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
         self.record_lease_change(election, announcement);
         self.cx.announce_in(election, announcement);
-    }
-    fn lead_until_in(&mut self, election: usize, end: Time) {
-        self.cx.lead_until_in(election, end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.cx.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.cx.restore(peer);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A member of a world that is a node with an application: the engine, and the work that the application does while the
 //! node leads.
 
-use suffrage_core::{Announcement, Context, Effects, NodeId, Process as _, Rng, Span, Time};
+use suffrage_core::{Announcement, Context, Effects, Process as _, Span, Time, forward_effects};
 
 use super::work::Work;
 use super::{QuorumLease, name};
@@ -145,15 +145,7 @@ struct Relay<'e, 'v> {
 }
 
 impl Effects<SessionEngine> for Relay<'_, '_> {
-    fn rng(&mut self) -> &mut Rng {
-        self.cx.rng()
-    }
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.cx.send(to, message.into());
-    }
-    fn multicast(&mut self, message: Message) {
-        self.cx.multicast(message.into());
-    }
+    forward_effects!(cx: rng, send(Message), multicast(Message), save(Saved), begin_save(Saved), suspect, restore);
     fn set_timer(&mut self, timer: Timer, after: Span) {
         self.timers.engine = Some(self.cx.now() + after);
         self.timers.armed = self.timers.engine;
@@ -162,12 +154,6 @@ impl Effects<SessionEngine> for Relay<'_, '_> {
     fn cancel_timer(&mut self, timer: Timer) {
         (self.timers.engine, self.timers.armed) = (None, None);
         self.cx.cancel_timer(timer);
-    }
-    fn save(&mut self, saved: Saved) {
-        self.cx.save(saved);
-    }
-    fn begin_save(&mut self, saved: Saved) -> bool {
-        self.cx.begin_save(saved)
     }
     fn announce(&mut self, announcement: Announcement) {
         self.announce_in(0, announcement);
@@ -182,11 +168,5 @@ impl Effects<SessionEngine> for Relay<'_, '_> {
     fn lead_until_in(&mut self, index: usize, end: Time) {
         let election = self.numbers[index];
         self.work[election].on_lease(self.cx, election, end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.cx.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.cx.restore(peer);
     }
 }

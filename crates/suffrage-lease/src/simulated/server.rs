@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Rng, Span, Time};
+use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Span, Time, forward_effects};
 
 use super::clients::KnownLeaders;
 use super::message::{MemberMessage, SessionMessage};
@@ -201,35 +201,15 @@ struct Relay<'e, 'v> {
 }
 
 impl Effects<SessionEngine> for Relay<'_, '_> {
-    fn rng(&mut self) -> &mut Rng {
-        self.cx.rng()
-    }
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.cx.send(to, message.into());
-    }
-    fn multicast(&mut self, message: Message) {
-        self.cx.multicast(message.into());
-    }
+    forward_effects!(cx: rng, send(Message), multicast(Message), save(Saved), begin_save(Saved), suspect, restore);
     fn set_timer(&mut self, _: Timer, after: Span) {
         *self.due = Some(self.cx.now() + after);
     }
     fn cancel_timer(&mut self, _: Timer) {
         *self.due = None;
     }
-    fn save(&mut self, saved: Saved) {
-        self.cx.save(saved);
-    }
-    fn begin_save(&mut self, saved: Saved) -> bool {
-        self.cx.begin_save(saved)
-    }
     fn announce(&mut self, _: Announcement) {}
     fn lead_until(&mut self, _: Time) {}
     fn announce_in(&mut self, _: usize, _: Announcement) {}
     fn lead_until_in(&mut self, _: usize, _: Time) {}
-    fn suspect(&mut self, peer: NodeId) {
-        self.cx.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.cx.restore(peer);
-    }
 }

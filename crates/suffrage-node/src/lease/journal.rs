@@ -24,6 +24,17 @@ pub(super) struct Journal {
     pub(super) counters: ElectionCounters,
     /// The last refusal of each election that this node does not lead.
     refusals: BTreeMap<Name, LastRefusal>,
+    /// The leader of each election that the node takes part in or whose lease its voter has granted, if it knows one.
+    known: BTreeMap<Name, KnownLeader>,
+}
+
+/// The leader of an election, as the node knows it.
+#[derive(Clone, Copy, Debug)]
+struct KnownLeader {
+    leader: Leader,
+    since: Time,
+    /// Whether the operator knows of it.
+    told: bool,
 }
 
 /// The greatest number of elections whose last refusal is stored.
@@ -73,13 +84,11 @@ pub(super) struct Notes {
     /// The time at which the last leader was lost. None if a leader is known, or if the node was not a candidate all
     /// the time since.
     pub(super) leaderless_since: Option<Time>,
-    /// Whether the node has learned of a leader, or of none, since it joined.
-    pub(super) informed: bool,
 }
 
 impl Notes {
     pub(super) fn new(election: ElectionName, validity: Span, now: Time) -> Notes {
-        Notes { election, validity, since: now, leaderless_since: None, informed: false }
+        Notes { election, validity, since: now, leaderless_since: None }
     }
 }
 
@@ -92,6 +101,7 @@ impl Journal {
             history: History::new(history),
             counters: ElectionCounters::default(),
             refusals: BTreeMap::new(),
+            known: BTreeMap::new(),
         }
     }
 
@@ -123,12 +133,53 @@ impl Journal {
         }
     }
 
-    /// Records a lease that this node's voter has granted in an election that the node takes no part in.
-    pub(super) fn record_grant(&mut self, at: Time, change: &GrantChange) -> Option<Leader> {
-        let leader = change.grant.map(|grant| Leader { node: grant.holder, token: grant.token });
-        self.counters.leaders_granted += u64::from(leader.is_some());
-        self.history.add(LeaderRecord { election: change.election.clone(), at, leader });
-        leader
+    /// Records a lease that this node's voter has granted at this time, in an election that the node takes no part in.
+    /// Returns whether that is news for the operator.
+    pub(super) fn record_grant(&mut self, at: Time, change: &GrantChange) -> bool {
+        let leader = change.grant.map(Leader::of);
+        let (at, news) = self.learn(change.election.hash(), leader, at);
+        if news {
+            self.counters.leaders_granted += u64::from(leader.is_some());
+            self.history.add(LeaderRecord { election: change.election.clone(), at, leader });
+        }
+        news
+    }
+
+    /// Records the leader of an election from this time on. Returns the time since which the node knows of it, and whether
+    /// the operator does not.
+    fn learn(&mut self, name: Name, leader: Option<Leader>, at: Time) -> (Time, bool) {
+        let Some(leader) = leader else {
+            self.known.remove(&name);
+            return (at, true);
+        };
+        match self.known.get_mut(&name).filter(|known| known.leader == leader) {
+            Some(known) => (known.since, !std::mem::replace(&mut known.told, true)),
+            None => {
+                self.known.insert(name, KnownLeader { leader, since: at, told: true });
+                (at, true)
+            }
+        }
+    }
+
+    /// Notes since when this node's voter has granted a lease, because the node is about to join the election: the engine
+    /// forgets it when the node joins.
+    pub(super) fn note_grant(&mut self, name: Name, leader: Leader, since: Time) {
+        if self.known_since(name, leader).is_none() {
+            self.known.insert(name, KnownLeader { leader, since, told: false });
+        }
+    }
+
+    /// Forgets the leader of an election that the node takes no part in, unless its voter has granted the lease to this
+    /// leader and the operator knows of it.
+    pub(super) fn forget_leader(&mut self, name: Name, granted: Option<Leader>) {
+        if self.known.get(&name).is_some_and(|known| !known.told || Some(known.leader) != granted) {
+            self.known.remove(&name);
+        }
+    }
+
+    /// The time since which the node knows that this is the leader.
+    pub(super) fn known_since(&self, name: Name, leader: Leader) -> Option<Time> {
+        self.known.get(&name).filter(|known| known.leader == leader).map(|known| known.since)
     }
 
     /// Records a refusal. Returns it if it is news for the operator: the reason differs from that of the last refusal.
@@ -204,8 +255,9 @@ impl Journal {
         self.voters.iter().zip(&self.contacts).map(contact).collect()
     }
 
-    /// Records an event of an election in which the node is a candidate or is not.
-    pub(super) fn record(&mut self, notes: &mut Notes, at: Time, event: Event, candidate: bool) {
+    /// Records an event of an election in which the node is a candidate or is not. Returns whether it is news for the
+    /// operator: the node's voter may have granted the lease of a leader before the node joined.
+    pub(super) fn record(&mut self, notes: &mut Notes, at: Time, event: Event, candidate: bool) -> bool {
         let leader = match event {
             Event::Led { token, .. } => {
                 self.counters.leaderships_started += 1;
@@ -215,26 +267,22 @@ impl Journal {
                 self.counters.renewals += 1;
                 // A lease is valid from the request on, so that its end tells when the request was sent.
                 let took = (at + notes.validity).since(valid_until);
-                return self.counters.renewal_seconds.record(duration(took));
+                self.counters.renewal_seconds.record(duration(took));
+                return false;
             }
-            Event::Follows { leader, token } => {
-                let leader = Some(Leader { node: leader, token });
-                // The node's voter may have granted this lease before the node joined.
-                if !std::mem::replace(&mut notes.informed, true)
-                    && self.history.last(notes.election.hash()) == Some(leader)
-                {
-                    return;
-                }
-                self.counters.leaders_followed += 1;
-                leader
-            }
+            Event::Follows { leader, token } => Some(Leader { node: leader, token }),
             Event::Lost => {
                 self.counters.leaderships_ended += 1;
                 None
             }
             Event::Nobody => None,
         };
-        (notes.since, notes.informed) = (at, true);
+        let (since, news) = self.learn(notes.election.hash(), leader, at);
+        notes.since = since;
+        if !news {
+            return false;
+        }
+        self.counters.leaders_followed += u64::from(matches!(event, Event::Follows { .. }));
         if leader.is_none() {
             // Without a candidate, the lack of a leader is no failover.
             if candidate {
@@ -243,7 +291,8 @@ impl Journal {
         } else if let Some(lost) = notes.leaderless_since.take() {
             self.counters.failover_seconds.record(duration(at.since(lost)));
         }
-        self.history.add(LeaderRecord { election: notes.election.clone(), at, leader });
+        self.history.add(LeaderRecord { election: notes.election.clone(), at: since, leader });
+        true
     }
 }
 

@@ -106,6 +106,24 @@ pub enum NodeEvent {
         /// The holder since then.
         leader: Option<Leader>,
     },
+    /// This node has asked the leader of an election to hand over ([`Node::move_leader`]).
+    HandOverRequested {
+        /// The election.
+        election: ElectionName,
+        /// The leader.
+        leader: Leader,
+        /// The node that is to lead next. None for the next candidate.
+        to: Option<NodeId>,
+    },
+    /// Another node asks this one to hand over an election that it leads.
+    AskedToHandOver {
+        /// The election.
+        election: ElectionName,
+        /// The node that asks.
+        by: NodeId,
+        /// The node that is to lead next. None for the next candidate.
+        to: Option<NodeId>,
+    },
     /// A voter refuses the node's candidate for another reason than before.
     Refused {
         /// The election.
@@ -153,7 +171,7 @@ enum Command {
     /// Asks the leader, whichever node it is, to hand over: to this node, where a candidate must wait, or to the next
     /// candidate. The reply names the leader.
     Move {
-        name: Name,
+        election: ElectionName,
         to: Option<NodeId>,
         /// The token of the leader, if a later one is not to be asked.
         token: Option<Token>,
@@ -231,11 +249,23 @@ struct Shared {
     stop: watch::Sender<bool>,
     /// The time of the last turn, in nanoseconds of the node's clock.
     turned: Arc<AtomicU64>,
+    /// See [`NOT_SAVING`].
+    saving_since: Arc<AtomicU64>,
     /// The number of the next request of a client.
     requests: AtomicU64,
     /// Whether no session may begin to lead any more.
     sessions_stop: AtomicBool,
     task: AbortHandle,
+}
+
+/// The time at which the write to the disk began that is under way, in nanoseconds of the node's clock, has this value if
+/// there is none.
+const NOT_SAVING: u64 = u64::MAX;
+
+/// The time since the write to the disk began that is under way.
+fn save_pending(saving_since: &AtomicU64, now: Time) -> Option<Duration> {
+    let since = saving_since.load(Ordering::Relaxed);
+    (since != NOT_SAVING).then(|| Duration::from_nanos(now.since(Time::from_nanos(since)).as_nanos()))
 }
 
 /// Refuses settings that contradict the stored configuration: a voter that forgets its configuration could make two
@@ -284,6 +314,7 @@ impl Node {
         let (state_sender, state) = watch::channel(NodeState::default());
         let (stop, stopped) = watch::channel(false);
         let turned = Arc::new(AtomicU64::new(clock.now().as_nanos()));
+        let saving_since = Arc::new(AtomicU64::new(NOT_SAVING));
         let (configuration_sender, configuration) =
             watch::channel(Arc::clone(engine.engine().configuration()));
         let handles = Handles {
@@ -292,6 +323,7 @@ impl Node {
             configuration: configuration_sender,
             stopped,
             turned: Arc::clone(&turned),
+            saving_since: Arc::clone(&saving_since),
         };
         let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
         let task = tokio::spawn(task.run(start)).abort_handle();
@@ -303,6 +335,7 @@ impl Node {
             configuration,
             stop,
             turned,
+            saving_since,
             requests: AtomicU64::new(0),
             sessions_stop: AtomicBool::new(false),
             task,
@@ -328,6 +361,12 @@ impl Node {
     /// The time of the last turn of the node's task. A task that is not stuck has a turn at least every second.
     pub fn last_turn(&self) -> Time {
         Time::from_nanos(self.shared.turned.load(Ordering::Relaxed))
+    }
+
+    /// The time since the write to the disk began that is under way, with all its attempts. None if there is none. Needs no
+    /// answer of the node's task, which may wait for the disk.
+    pub fn save_pending(&self) -> Option<Duration> {
+        save_pending(&self.shared.saving_since, self.clock().now())
     }
 
     /// The state of the node and its changes.
@@ -409,8 +448,8 @@ impl Node {
         to: Option<NodeId>,
         token: Option<Token>,
     ) -> Result<Option<Leader>, Error> {
-        let name = Name::of(name);
-        self.ask(|reply| Command::Move { name, to, token, reply }).await?
+        let election = ElectionName::new(name)?;
+        self.ask(|reply| Command::Move { election, to, token, reply }).await?
     }
 
     /// The holder of an election's lease, as this node's voter knows it, and the time until its grant ends unless it is

@@ -35,6 +35,8 @@ pub(super) struct ElectionEvent {
     /// The time of the event by the node's clock.
     pub(super) at: Time,
     pub(super) event: Event,
+    /// Whether the operator does not know of it yet, as the journal says.
+    pub(super) news: bool,
 }
 
 /// The effects of an engine, gathered over a turn. They are carried out in the order of the fields.
@@ -210,7 +212,7 @@ pub(super) struct Turn<'o> {
 impl Turn<'_> {
     fn push(&mut self, index: usize, event: Event) {
         let epoch = self.out.epoch(index);
-        self.out.events.push(ElectionEvent { index, epoch, at: self.now, event });
+        self.out.events.push(ElectionEvent { index, epoch, at: self.now, event, news: true });
     }
 
     /// Takes back the last event if it is a renewal of this election, and returns the end of the lease.

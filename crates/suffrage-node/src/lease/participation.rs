@@ -1,8 +1,8 @@
 //! The participation of a node in one election: a handle outside the task that runs the engine.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use suffrage_core::{Attribute, NodeId, Time};
 use suffrage_lease::{Action, Lease, Name, Token};
@@ -23,12 +23,15 @@ pub struct HeldLease {
     hands_over: AtomicBool,
     /// Notified when the node hands over.
     notice: Notify,
+    /// The first node that has asked this one to hand over.
+    asked_by: OnceLock<NodeId>,
 }
 
 impl HeldLease {
     pub(super) fn new(token: Token, valid_until: Time) -> HeldLease {
         let (valid_until, token) = (valid_until.as_nanos().into(), token.number().into());
-        HeldLease { valid_until, token, hands_over: AtomicBool::new(false), notice: Notify::new() }
+        let (hands_over, notice) = (AtomicBool::new(false), Notify::new());
+        HeldLease { valid_until, token, hands_over, notice, asked_by: OnceLock::new() }
     }
 
     /// Extends the lease. A lease that was ended stays ended, and a lease that is handed over does not get longer: a late
@@ -59,6 +62,17 @@ impl HeldLease {
     /// [be released](Participation::release).
     pub fn hands_over(&self) -> bool {
         self.hands_over.load(Ordering::Acquire)
+    }
+
+    /// Another node asks this one to hand over.
+    pub(super) fn ask_to_hand_over(&self, by: NodeId) {
+        // A later node changes nothing.
+        _ = self.asked_by.set(by);
+    }
+
+    /// The first node that has asked this one to hand over, if one has.
+    pub fn asked_by(&self) -> Option<NodeId> {
+        self.asked_by.get().copied()
     }
 
     /// Waits until the node hands over.

@@ -29,7 +29,7 @@ pub(super) fn status(
 ) -> Status {
     let lease = election.lease(now);
     let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
-    let other = election.leader().map(|grant| Leader { node: grant.holder, token: grant.token });
+    let other = election.leader().map(Leader::of);
     let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.election.hash()));
     Status {
         name: election.name().to_string(),
@@ -42,6 +42,7 @@ pub(super) fn status(
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
         mismatches,
+        slow_save: None,
     }
 }
 
@@ -52,14 +53,17 @@ fn grant_remaining(now: Time, engine: &Engine, name: Name) -> Option<Duration> {
 }
 
 /// The elections that the node's voter has granted and that the node takes no part in.
-pub(super) fn granted(now: Time, engine: &Engine) -> Vec<GrantedElection> {
+pub(super) fn granted(now: Time, engine: &Engine, journal: &Journal) -> Vec<GrantedElection> {
     let report = |granted: suffrage_lease::GrantedElection| {
         let waiting = engine.voter().into_iter().flat_map(|voter| voter.live_waiters(now, granted.name));
+        let leader = granted.grant.map(|(grant, _)| Leader::of(grant));
+        // The engine counts from the moment at which the node left the election.
+        let since = leader.and_then(|leader| journal.known_since(granted.name, leader));
         GrantedElection {
             name: granted.text.map(|text| text.to_string()),
             hash: granted.name.to_string(),
-            leader: granted.grant.map(|(grant, _)| Leader { node: grant.holder, token: grant.token }),
-            leader_age: duration(now.since(granted.since)),
+            leader,
+            leader_age: duration(now.since(since.unwrap_or(granted.since))),
             grant_remaining: granted.grant.map(|(_, expires)| duration(expires.since(now))),
             queue: waiting.collect(),
         }

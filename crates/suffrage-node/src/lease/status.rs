@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use suffrage_core::{NodeId, Time};
 use suffrage_lease::membership::{Change, ChangeProgress, Configuration, DiskId};
-use suffrage_lease::{ElectionName, Mismatch, Name, Token};
+use suffrage_lease::{ElectionName, Grant, Mismatch, Name, Token};
 
 use super::histogram::DurationHistogram;
 
@@ -20,6 +20,13 @@ pub struct Leader {
     pub token: Token,
 }
 
+impl Leader {
+    /// The holder of a lease.
+    pub(super) fn of(grant: Grant) -> Leader {
+        Leader { node: grant.holder, token: grant.token }
+    }
+}
+
 /// The state of one election, as one node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,7 +35,7 @@ pub struct Status {
     pub name: String,
     /// The leader, if one is known.
     pub leader: Option<Leader>,
-    /// The time since `leader` last changed at this node.
+    /// The time since `leader` last changed at this node, also as its voter knew it before the node joined.
     pub leader_age: Duration,
     /// The time until this node's lease ends unless it is renewed. None if this node does not lead.
     pub lease_remaining: Option<Duration>,
@@ -46,6 +53,8 @@ pub struct Status {
     pub why: Why,
     /// The nodes whose messages change nothing at this node: they may be missing for a majority.
     pub mismatches: Vec<MismatchedNode>,
+    /// The time since a write to this node's disk began that has not ended within the ttl.
+    pub slow_save: Option<Duration>,
 }
 
 impl Status {
@@ -62,14 +71,16 @@ impl Status {
             queue: Vec::new(),
             why: Why::Waiting,
             mismatches: Vec::new(),
+            slow_save: None,
         }
     }
 
-    /// The reason why this node leads or does not lead, in a sentence. Nodes that do not match come first: whatever else
-    /// holds is a consequence.
+    /// The reason why this node leads or does not lead, in a sentence. Nodes that do not match and a stalled disk come first:
+    /// whatever else holds may be a consequence.
     pub fn explanation(&self) -> String {
         let mismatch = |it: &MismatchedNode| format!("node {} is ignored: {}; ", it.node, it.reason);
-        self.mismatches.iter().map(mismatch).chain([self.why.to_string()]).collect()
+        let slow = self.slow_save.map(|pending| format!("{}; ", slow_save(pending)));
+        self.mismatches.iter().map(mismatch).chain(slow).chain([self.why.to_string()]).collect()
     }
 
     /// Whether this node leads.
@@ -152,6 +163,15 @@ impl fmt::Display for Refusal {
             ),
         }
     }
+}
+
+/// A sentence about a write to a node's disk that takes longer than a lease.
+pub fn slow_save(pending: Duration) -> String {
+    format!(
+        "a write to the disk of this node has not ended for {}: until it ends, this node as a voter promises nothing that \
+         it must save first; check its disk",
+        short(pending)
+    )
 }
 
 /// A duration with a unit, in whole milliseconds, rounded up.
@@ -399,11 +419,6 @@ impl History {
             self.changes.pop_front();
         }
         self.changes.push_back(change);
-    }
-
-    /// The leader after the last change in an election. None if the history has no entry of it.
-    pub(super) fn last(&self, name: Name) -> Option<Option<Leader>> {
-        self.changes.iter().rev().find(|it| it.election.hash() == name).map(|it| it.leader)
     }
 
     /// The entries of one election, or of all, the oldest first.

@@ -1,5 +1,7 @@
 //! The task of a node, on a network in memory and in virtual time.
 
+mod operator;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -308,9 +310,24 @@ async fn a_stalled_disk_stops_only_what_needs_it() {
     assert_eq!(disk.waiting.load(Ordering::SeqCst), 3, "one save at each voter");
     assert!(campaigning.belief().borrow().held.is_none(), "a longer lease waits for the disks");
     assert_eq!(nodes[0].metrics().await.unwrap().elections, 2, "commands are answered");
+    // The write takes longer than two leases of one second, and of two.
+    let why = async |name: &str| nodes[0].status(name).await.unwrap().unwrap().explanation();
+    let pending = nodes[0].save_pending().unwrap();
+    assert!(pending > Duration::from_nanos(TTL.as_nanos() * 2), "{pending:?}");
+    for name in ["renews", "needs a save"] {
+        let why = why(name).await;
+        assert!(why.starts_with("a write to the disk of this node has not ended for "), "{why}");
+    }
     drop(end_of_stall);
     let mut belief = campaigning.belief();
     belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+    let saved = async {
+        while nodes[0].save_pending().is_some() {
+            after(Span::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), saved).await.expect("the write ends");
+    assert!(!why("renews").await.contains("disk"));
     assert!(renewing.belief().borrow().held.as_ref().is_some_and(|now| Arc::ptr_eq(now, &held)));
 }
 

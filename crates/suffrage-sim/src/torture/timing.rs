@@ -26,8 +26,17 @@ pub(super) fn large_bound(rng: &mut Rng, bound: Span) -> Option<Span> {
 /// A delay bound that is 2 to 20 times too small, in one case of five. A real round trip takes at most `round_trip` of
 /// these bounds.
 pub(super) fn small_bound(rng: &mut Rng, bound: Span, round_trip: u64) -> Option<Span> {
-    let max = (round_trip / 2).min(MAX_SLOW_FACTOR);
+    let max = largest_divisor(round_trip);
     (max >= 2 && rng.chance(0.2)).then(|| Span::from_nanos(bound.as_nanos() / (2 + rng.below(max - 1))))
+}
+
+fn largest_divisor(round_trip: u64) -> u64 {
+    (round_trip / 2).min(MAX_SLOW_FACTOR)
+}
+
+/// The smallest delay bound that is drawn for a network with this bound.
+pub(super) fn smallest_bound(bound: Span, round_trip: u64) -> Span {
+    Span::from_nanos(bound.as_nanos() / largest_divisor(round_trip).max(1))
 }
 
 /// A random crash point in the effects of an input, half of the time at a save.

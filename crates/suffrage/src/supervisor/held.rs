@@ -41,6 +41,14 @@ impl Held {
         }
     }
 
+    /// The node that asked the leader to hand over, if one did.
+    pub(super) fn asked_by(&self) -> Option<u64> {
+        match self {
+            Held::Node { leadership, .. } => leadership.asked_by(),
+            Held::Engine(_) => None,
+        }
+    }
+
     /// Whether the engine has ended the lease before its time: another candidate may lead.
     pub(super) fn is_revoked(&self) -> bool {
         match self {

@@ -174,7 +174,7 @@ impl Service {
                 }
                 () = self.held.lost() => {
                     self.report(match self.held.hands_over() {
-                        true => SupervisorEvent::HandingOver,
+                        true => SupervisorEvent::HandingOver(self.held.asked_by()),
                         false => SupervisorEvent::LeaseExpiring,
                     });
                     if self.held.hands_over() || self.held.is_revoked() {

@@ -4,12 +4,14 @@
 //! - `/liveness`: 503 if the node is stuck and must be restarted. A node that cannot save is alive: a restart does not
 //!   repair a disk.
 //! - `/readiness`: 200 if a majority of voters has answered the node lately and, if the node is a voter, it votes: it can
-//!   save and is not silent after a restart. Leadership does not matter: if only leaders were ready, a rolling update
+//!   save, no write to its disk takes longer than a ttl, and it is not silent after a restart. Leadership does not matter: if only leaders were ready, a rolling update
 //!   would wait for the second node forever.
 //! - `/health`: 200 if the node is alive and ready.
 //!
 //! Health checks need no token. They therefore change nothing: an election that the node takes no part in is an election
 //! that the node does not lead.
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -21,7 +23,7 @@ use serde_json::json;
 use suffrage_core::Span;
 
 use super::{App, Problem, STOPPING, check_name, checked, elections, in_time, is_stopping};
-use suffrage_node::lease::{Node, NodeMetrics, Status};
+use suffrage_node::lease::{Node, NodeMetrics, Status, slow_save};
 
 /// The age of the last turn from which a node counts as stuck. A node has a turn every second.
 pub(super) const STALE: Span = Span::from_millis(10_000);
@@ -112,12 +114,16 @@ pub(super) fn cannot_save(failure: &str) -> String {
 }
 
 /// The reason why the node is not ready, if it is not.
-async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
+async fn unready(App { node, ttl, .. }: &App) -> Result<Option<String>, Problem> {
     if is_stopping(node) {
         return Ok(Some(STOPPING.to_string()));
     }
     if let Some(failure) = node.state().borrow().storage_failure() {
         return Ok(Some(cannot_save(failure)));
+    }
+    let ttl = Duration::from_nanos(ttl.as_nanos());
+    if let Some(pending) = node.save_pending().filter(|pending| *pending > ttl) {
+        return Ok(Some(slow_save(pending)));
     }
     let metrics = in_time(node, node.metrics()).await?;
     if let Some(voter) = metrics.voter {
@@ -154,7 +160,6 @@ async fn health(State(app): State<App>) -> Result<Response, Problem> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::{Arc, mpsc};
-    use std::time::Duration;
 
     use axum::extract::Path;
     use serde_json::Value;
@@ -252,6 +257,25 @@ pub(super) mod tests {
         );
         app.node.stop().await;
         assert_eq!(liveness(State(app.clone())).await.status(), 503, "it has stopped");
+    }
+
+    #[tokio::test]
+    async fn a_write_that_takes_longer_than_a_ttl_makes_a_node_unready() {
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
+        let saving = async |saves: bool| {
+            while app.node.save_pending().is_some() != saves {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), saving(true)).await.unwrap();
+        clock.advance(app.ttl + Span::from_millis(1));
+        let why = unready(&app).await.unwrap().unwrap();
+        assert!(why.starts_with("a write to the disk of this node has not ended for 1.001s: "), "{why}");
+        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
+        disk.send(Ok(())).unwrap();
+        tokio::time::timeout(Duration::from_secs(60), saving(false)).await.unwrap();
+        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 200);
     }
 
     #[tokio::test]

@@ -20,6 +20,8 @@ const MOST_LISTED: usize = 1_000;
 struct Sample {
     /// Whether the node cannot save its state.
     storage_failing: bool,
+    /// The time since the write to the disk began that is under way.
+    save_pending: Duration,
     /// The end of the certificate, in seconds since 1970.
     certificate_end: Option<u64>,
     traffic: Snapshot,
@@ -45,6 +47,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
     let node = sample_node(&app.node).await.ok();
     let sample = Sample {
         storage_failing: app.node.state().borrow().storage_failure().is_some(),
+        save_pending: app.node.save_pending().unwrap_or_default(),
         certificate_end: app.credentials.borrow().certificate.as_ref().map(|it| it.end()),
         traffic: app.transport.counters().snapshot(),
         node,
@@ -54,7 +57,8 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
 
 /// The metrics of a node that waits for space on its disk to start.
 pub(super) fn suspended(certificate_end: Option<u64>) -> Response {
-    page(&Sample { storage_failing: true, certificate_end, traffic: Snapshot::default(), node: None })
+    let (save_pending, traffic) = (Duration::ZERO, Snapshot::default());
+    page(&Sample { storage_failing: true, save_pending, certificate_end, traffic, node: None })
 }
 
 fn page(sample: &Sample) -> Response {
@@ -72,6 +76,9 @@ fn text(sample: &Sample) -> String {
         "Whether this node is suspended because it cannot save its state.",
     );
     page.line(format_args!("suffrage_storage_failing {}", u8::from(sample.storage_failing)));
+    let name = "suffrage_save_pending_seconds";
+    page.gauge(name, "The time since the write to the disk began that is under way, or 0.");
+    page.line(format_args!("{name} {}", sample.save_pending.as_secs_f64()));
     if let Some(end) = sample.certificate_end {
         let name = "suffrage_http_certificate_expiration_timestamp_seconds";
         page.gauge(name, "The end of validity of the HTTP certificate, in seconds since 1970.");
@@ -261,7 +268,8 @@ mod tests {
         metrics.counters.leaders_granted = 1;
         let (traffic, node) = (Snapshot::default(), NodeSample { metrics, elections, granted: Vec::new() });
         let node = Some(node);
-        Sample { storage_failing: false, certificate_end: None, traffic, node }
+        let save_pending = Duration::from_millis(1_500);
+        Sample { storage_failing: false, save_pending, certificate_end: None, traffic, node }
     }
 
     fn page(elections: Vec<Status>) -> String {
@@ -297,9 +305,11 @@ mod tests {
     #[test]
     fn a_suspended_node_has_the_metrics_that_need_no_answer() {
         let (storage_failing, certificate_end) = (true, Some(4_102_444_800));
-        let sample = Sample { storage_failing, certificate_end, traffic: Snapshot::default(), node: None };
+        let (save_pending, traffic) = (Duration::from_millis(1_500), Snapshot::default());
+        let sample = Sample { storage_failing, save_pending, certificate_end, traffic, node: None };
         let page = text(&sample);
         assert!(page.contains("suffrage_up 0\n") && page.contains("suffrage_storage_failing 1\n"), "{page}");
+        assert!(page.contains("suffrage_save_pending_seconds 1.5\n"), "{page}");
         assert!(page.contains("certificate_expiration_timestamp_seconds 4102444800\n"), "{page}");
         assert!(page.contains("suffrage_datagrams_total") && !page.contains("suffrage_elections"), "{page}");
     }

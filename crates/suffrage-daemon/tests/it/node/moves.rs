@@ -79,7 +79,9 @@ fn a_leader_under_suffrage_run_is_moved_after_its_command_has_ended() {
     soon(|| (cluster.work().len() == 3).then_some(()));
     assert_eq!(cluster.work(), ["started 71", "ended 71", "started 72"]);
     let said = fs::read_to_string(cluster.said(71)).unwrap();
-    assert!(said.contains("hands over, and stops the command"), "{said}");
+    assert!(said.contains("hands over, and stops the command: node 2 has asked this one to"), "{said}");
+    let asks = cluster.log_lines(2, "asks the leader to hand over to the next candidate");
+    assert!(asks.len() == 1 && asks[0]["election"] == "x" && asks[0]["leader"] == 71, "{asks:?}");
     // The first yields for the length of a lease: the target is another one.
     let _third = cluster.run(73);
     let _fourth = cluster.run(74);
@@ -89,4 +91,20 @@ fn a_leader_under_suffrage_run_is_moved_after_its_command_has_ended() {
     assert!(moved.code == 0 && moved.out.starts_with("x is handed over: node 74 leads"), "{}", moved.out);
     soon(|| (cluster.work().len() == 5).then_some(()));
     assert_eq!(cluster.work()[3..], ["ended 72", "started 74"]);
+    let asks = cluster.log_lines(3, "asks the leader to hand over to a node");
+    assert!(asks.len() == 1 && asks[0]["leader"] == 72 && asks[0]["to"] == 74, "{asks:?}");
+}
+
+#[test]
+fn a_node_that_is_asked_to_hand_over_logs_which_node_asks() {
+    let cluster = Cluster::start("asked");
+    let (_, session) = cluster.campaign(0, "x", super::LONG);
+    // The voter of node 3 may be the last to grant the lease.
+    let resign = || cluster.post(2, "x/resign", &serde_json::json!({ "wait": "0s" })).0;
+    soon(|| (resign() == 202).then_some(()));
+    let line = soon(|| cluster.log_lines(1, "is asked to hand over to the next candidate").pop());
+    assert!(line["election"] == "x" && line["by"] == 3 && line["level"] == "INFO", "{line}");
+    let line = soon(|| cluster.log_lines(3, "asks the leader to hand over to the next candidate").pop());
+    assert!(line["election"] == "x" && line["leader"] == 1, "{line}");
+    cluster.await_recall(0, &session);
 }

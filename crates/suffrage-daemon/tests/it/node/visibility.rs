@@ -47,7 +47,7 @@ impl Cluster {
         list["elections"].as_array().unwrap().iter().find(|it| it["election"] == "bank").cloned()
     }
 
-    fn log_lines(&self, id: usize, word: &str) -> Vec<Value> {
+    pub(super) fn log_lines(&self, id: usize, word: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.log(id)).unwrap();
         let lines = log.lines().filter(|line| line.contains(word));
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -87,7 +87,12 @@ fn every_node_shows_the_election_of_a_suffrage_run() {
     assert!(listed.contains("bank") && listed.contains("the grant of its voter"), "{listed}");
     let history = cluster.get(2, "/elections/bank/history");
     assert!(history.contains("\"leader\":77"), "{history}");
-    // A query asks a majority of the voters, and so does a candidate, which is refused.
+    // A query asks a majority of the voters, and so does a candidate, which is refused. The leader has led since the voter
+    // granted the lease.
+    let age = |election: &Value| election["since_ms"].as_u64().unwrap();
+    let granted = age(&cluster.bank(0).unwrap());
+    let observed: Value = serde_json::from_str(&cluster.get(0, "/elections/bank")).unwrap();
+    assert!(observed["leader"] == 77 && age(&observed) >= granted && granted > 0, "{granted}: {observed}");
     let leader = cluster.ask(0, "leader bank");
     let sentence = format!("node 77 leads bank, with token {token}, for ");
     assert!(leader.code == 0 && leader.out.starts_with(&sentence), "{}", leader.out);
@@ -95,6 +100,9 @@ fn every_node_shows_the_election_of_a_suffrage_run() {
     let refused = soon(|| cluster.log_lines(1, "the campaign of this node is refused").pop());
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("has granted the lease to node 77 for another "), "{message}");
+    // One leader is logged once, however the node knows it.
+    let named = |text: &str| cluster.log_lines(1, text).iter().filter(|line| line["leader"] == 77).count();
+    assert_eq!((named("this voter has granted the lease"), named("new leader")), (1, 0));
     // The supervisor hands over, and node 1, whose client waits, takes the lease.
     kill_process(Pid::from_child(&supervisor.0), Signal::TERM).unwrap();
     supervisor.0.wait().unwrap();

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use suffrage_engines::{Engine, Error, Leadership, Loss};
+use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
 use tokio::time::timeout;
 
 use super::{Postgres, TTL, start};
@@ -51,10 +51,14 @@ async fn lead(engine: &Engine, identity: &str) -> Leadership {
     within("a leadership", election.lead()).await.unwrap()
 }
 
-/// The moment in a line of the client.
+/// The moment in a line of the client, by the clock of the tests, which starts elsewhere.
 fn moment(line: &str) -> Duration {
     let nanos = line.split(' ').nth(1).and_then(|word| word.parse().ok());
-    Duration::from_nanos(nanos.unwrap_or_else(|| panic!("no moment in `{line}`")))
+    let since_boot = Duration::from_nanos(nanos.unwrap_or_else(|| panic!("no moment in `{line}`")));
+    // The clock is read first: the moment is at most a reading too early.
+    let now = BootClock.now();
+    let boot = Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap();
+    since_boot + (now - boot)
 }
 
 async fn waiting(engine: &Engine, count: usize) {
@@ -152,7 +156,11 @@ async fn python_takes_over_from_a_paused_leader_after_its_lease() {
             // A process that is dead does no work: the lock is free at once.
             continue;
         }
-        assert!(locked >= ours.until, "the client leads {:?} before the lease has ended", ours.until - locked);
+        assert!(
+            locked >= ours.until,
+            "the client leads {:?} before the lease has ended",
+            ours.until - locked
+        );
         ours.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| ours.lost());
         python.say("unlock");
@@ -207,6 +215,35 @@ async fn the_row_fences_where_the_advisory_lock_does_not() {
     let second = within("the second leads", second).await.unwrap();
     assert!(!first.is_valid(), "the second leads while the first is valid for {:?}", first.valid_for());
     assert!(second.token() > first.token());
+}
+
+/// A candidate has the lock and waits for the row. The session of the lock ends meanwhile, and another client has it: the
+/// candidate does not lead when the row is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_waits_for_the_row_checks_the_lock() {
+    let servers = start().await;
+    let with_lock = engine(&servers, "42");
+    let without = Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap();
+    let holder = lead(&without, "holder of the row").await;
+    let other = with_lock.clone();
+    let ours = tokio::spawn(async move { lead(&other, "ours").await });
+    let mut python = foreign(&servers, "42");
+    crate::conformance::until("the candidate has the lock", async || {
+        let remarks = with_lock.status("mixed").await.unwrap().remarks.join("; ");
+        remarks.contains("`ours` has the advisory lock").then_some(())
+    })
+    .await;
+    python.say("lock");
+    waiting(&with_lock, 1).await;
+    terminate(&servers);
+    assert!(python.hear().starts_with("locked"));
+    holder.resign().await;
+    // Nobody has the row, or a candidate that has noticed in time.
+    tokio::time::sleep(TTL).await;
+    assert!(!ours.is_finished(), "leads without the lock");
+    python.say("unlock");
+    python.hear();
+    within("our turn", ours).await.unwrap().resign().await;
 }
 
 /// A candidate that gives up leaves the queue of the lock.

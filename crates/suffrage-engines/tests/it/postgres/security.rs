@@ -16,7 +16,8 @@ fn connect(servers: &Postgres, user: &str, query: &str) -> Result<Engine, Error>
 /// Everybody needs a password, and what else the line of pg_hba.conf says.
 fn require(servers: &Postgres, kind: &str, method: &str) {
     let path = servers.data().join("pg_hba.conf");
-    std::fs::write(path, format!("host all postgres 0.0.0.0/0 trust\n{kind} all all 0.0.0.0/0 {method}\n")).unwrap();
+    std::fs::write(path, format!("host all postgres 0.0.0.0/0 trust\n{kind} all all 0.0.0.0/0 {method}\n"))
+        .unwrap();
     servers.sql("SELECT pg_reload_conf()");
 }
 
@@ -38,7 +39,7 @@ async fn a_password_is_sent_and_never_shown() {
     for wrong in ["app:wrong", "app", "nobody:x"] {
         let refused = error(&connect(&servers, wrong, "").unwrap()).await;
         let text = refused.to_string();
-        assert!(matches!(refused, Error::Refused { .. }) || text.contains("password"), "{text}");
+        assert!(matches!(refused, Error::Refused { .. }), "{text}");
         assert!(!text.contains("wrong"), "{text}");
     }
     let folder = suffrage_testbed::Folder::new().unwrap();
@@ -84,7 +85,7 @@ async fn tls_is_verified_as_sslmode_says() {
     let issuer = rcgen::Issuer::new(authority, key);
     write(&file("root.crt"), &root);
     write(&data.join("root.crt"), &root);
-    let mut issue = |names: Vec<String>, user: &str| {
+    let issue = |names: Vec<String>, user: &str| {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::new(names).unwrap();
         parameters.distinguished_name.push(rcgen::DnType::CommonName, user);

@@ -59,7 +59,9 @@ fn template() -> &'static Path {
     let made = TEMPLATE.get_or_init(|| {
         let (initdb, folder) = (tool("initdb"), folder());
         let data = folder.path().join("data");
-        run(as_user(Command::new(initdb).args(["-U", "postgres", "--auth=trust", "--no-sync"]).arg("-D").arg(&data)));
+        run(as_user(
+            Command::new(initdb).args(["-U", "postgres", "--auth=trust", "--no-sync"]).arg("-D").arg(&data),
+        ));
         folder
     });
     made.path()
@@ -94,7 +96,8 @@ impl Postgres {
         command.args(["-h", &host, "-p", &port, "-U", "postgres", "-c", "fast", "-R", "--no-sync", "-D"]);
         run(as_user(command.arg(standby.data())));
         let connection = format!("host={host} port={port} user=postgres application_name={name}");
-        let mut file = std::fs::File::options().append(true).open(standby.data().join("postgresql.auto.conf"));
+        let mut file =
+            std::fs::File::options().append(true).open(standby.data().join("postgresql.auto.conf"));
         std::io::Write::write_all(
             file.as_mut().expect("a file"),
             format!("primary_conninfo = '{connection}'\n").as_bytes(),
@@ -117,7 +120,11 @@ impl Postgres {
             if !running {
                 // After a crash, the server does not start before the processes of the last one have ended.
                 let mut command = Command::new(tool("postgres"));
-                command.arg("-D").arg(self.data()).args(["-h", &host, "-p", &port, "-k"]).arg(self.folder.path());
+                command
+                    .arg("-D")
+                    .arg(self.data())
+                    .args(["-h", &host, "-p", &port, "-k"])
+                    .arg(self.folder.path());
                 for setting in &self.settings {
                     command.args(["-c", setting]);
                 }
@@ -158,7 +165,20 @@ impl Postgres {
     pub(crate) fn psql(&self) -> Command {
         let mut command = Command::new(tool("psql"));
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
-        command.args(["-h", &host, "-p", &port, "-U", "postgres", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
+        command.args([
+            "-h",
+            &host,
+            "-p",
+            &port,
+            "-U",
+            "postgres",
+            "-X",
+            "-q",
+            "-A",
+            "-t",
+            "-v",
+            "ON_ERROR_STOP=1",
+        ]);
         command
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::servers::{Postgres, start_with};
 use super::{TTL, start};
 use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::BootClock;
+use crate::support::{BootClock, Server};
 
 fn engine(servers: &Postgres) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
@@ -28,20 +28,31 @@ fn lock_row(servers: &Postgres, name: &str) -> crate::support::Foreign {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_row_delays_no_other_election() {
     let servers = start().await;
-    let engine = engine(&servers);
-    let blocked = lead(&engine, "blocked", TTL, "me").await;
-    let free = lead(&engine, "free", TTL, "me").await;
+    let (engine, ttl) = (engine(&servers), TTL * 3);
+    let blocked = lead(&engine, "blocked", ttl, "me").await;
+    let free = lead(&engine, "free", ttl, "me").await;
+    let sessions = || servers.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'suffrage'");
+    let before = sessions();
     let mut session = lock_row(&servers, "blocked");
     within("the loss", blocked.lost()).await;
     until("the end", async || (!blocked.is_valid()).then_some(())).await;
-    let other = lead(&engine, "other", TTL, "me").await;
+    let other = lead(&engine, "other", ttl, "me").await;
     assert!(free.is_valid() && other.is_valid());
+    assert_eq!(sessions(), before, "a request has failed for all elections");
     // The row is free again: the election goes on.
     let token = blocked.token();
     drop(blocked);
     session.say("ROLLBACK;");
-    let next = lead(&engine, "blocked", TTL, "next").await;
+    let next = lead(&engine, "blocked", ttl, "next").await;
     assert!(next.token() > token);
+}
+
+/// A resignation wakes the next candidate: many hand-overs of long leases take no time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resignation_is_pushed() {
+    let servers = start().await;
+    let (one, two) = (engine(&servers), engine(&servers));
+    crate::conformance::many_hand_overs(&one, &two).await;
 }
 
 /// A short lock costs no leadership.
@@ -67,24 +78,20 @@ async fn a_late_request_takes_no_lease() {
     let pid = servers.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'suffrage'");
     let signal = |what: &str| assert!(Command::new("kill").args([what, &pid]).status().unwrap().success());
     signal("-STOP");
-    let election = engine.election("late").ttl(TTL).identity("phantom").join().unwrap();
     // The request is in the socket of the paused process, and has no reply.
-    assert!(timeout(TTL / 2, election.lead()).await.is_err());
+    let election = engine.election("late").ttl(Duration::from_secs(20)).identity("phantom").join().unwrap();
+    assert!(timeout(Duration::from_secs(1), election.lead()).await.is_err());
     // The candidate withdraws, over a new session.
-    until("a new session", async || {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'suffrage'";
-        (servers.sql(sql) == "2").then_some(())
-    })
-    .await;
-    sleep(TTL / 4).await;
+    within("the candidate is withdrawn", election.withdrawn()).await;
+    let row = || servers.sql("SELECT identity, holder FROM suffrage_election WHERE name = 'late'");
+    assert_eq!(row(), "warm-up|");
     signal("-CONT");
     until("the paused process ends", async || {
         let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
         (servers.sql(&sql) == "0").then_some(())
     })
     .await;
-    let row = servers.sql("SELECT identity, holder FROM suffrage_election WHERE name = 'late'");
-    assert_eq!(row, "warm-up|", "a phantom has the lease");
+    assert_eq!(row(), "warm-up|", "a phantom has the lease");
 }
 
 /// The session is ended by an operator: the leader goes on with another one.
@@ -94,7 +101,9 @@ async fn a_terminated_session_is_replaced() {
     let engine = engine(&servers);
     let leader = lead(&engine, "x", TTL, "me").await;
     for _ in 0..3 {
-        servers.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'suffrage'");
+        servers.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'suffrage'",
+        );
         let start = BootClock.now();
         until("a ttl", async || (BootClock.now() > start + TTL).then_some(())).await;
         assert!(leader.is_valid(), "{:?}", leader.loss());
@@ -144,15 +153,30 @@ async fn an_asynchronous_standby_loses_the_lease() {
     assert!(second.token() > first.token(), "{} after {}", second.token(), first.token());
 }
 
+/// From now on, commits wait for a standby, which is not there.
+async fn require_standby(servers: &Postgres, name: &str) {
+    servers.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    servers.sql("SELECT pg_reload_conf()");
+    // The processes of the server read the setting one after the other.
+    let mut probe = 0;
+    until("a commit waits", async || {
+        probe += 1;
+        let mut psql = servers.psql();
+        let mut child = Server(psql.args(["-c", &format!("CREATE TABLE probe_{probe} ()")]).spawn().unwrap());
+        sleep(Duration::from_millis(500)).await;
+        matches!(child.0.try_wait(), Ok(None)).then_some(())
+    })
+    .await;
+}
+
 /// A synchronous standby has the lease: nobody else leads before it has ended, and the leader goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_synchronous_standby_keeps_the_lease() {
     // The transactions of the session are synchronous also where the default is not.
     let mut primary = start_with(&["synchronous_commit=off"]);
     let mut standby = primary.standby("standby", &["synchronous_standby_names="]);
+    require_standby(&primary, "standby").await;
     standby.launch();
-    primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    primary.sql("SELECT pg_reload_conf()");
     until("the standby is synchronous", async || {
         (primary.sql("SELECT sync_state FROM pg_stat_replication") == "sync").then_some(())
     })
@@ -160,7 +184,8 @@ async fn a_synchronous_standby_keeps_the_lease() {
     let (one, two) = (primary.address, standby.address);
     let url = format!("postgres://postgres@{one},{two}/postgres");
     let ttl = Duration::from_secs(20);
-    let (ours, others) = (Engine::connect(&url, BootClock).unwrap(), Engine::connect(&url, BootClock).unwrap());
+    let (ours, others) =
+        (Engine::connect(&url, BootClock).unwrap(), Engine::connect(&url, BootClock).unwrap());
     let first = lead(&ours, "x", ttl, "first").await;
     primary.crash();
     standby.promote();
@@ -170,17 +195,17 @@ async fn a_synchronous_standby_keeps_the_lease() {
     assert!(timeout(ttl / 4, second.lead()).await.is_err(), "the second leads");
     assert!(first.is_valid(), "{:?}", first.loss());
     first.resign().await;
-    within("the second leads", second.lead()).await.unwrap();
+    within("the second leads", second.lead()).await.unwrap().resign().await;
 }
 
 /// A synchronous standby that is gone: nobody leads by a commit that has not reached it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_leads_while_the_synchronous_standby_is_gone() {
-    let servers = start().await;
+    // The transactions of the session are synchronous also where the default is not.
+    let servers = start_with(&["synchronous_commit=off"]);
     let engine = engine(&servers);
     lead(&engine, "x", TTL, "warm-up").await.resign().await;
-    servers.sql("ALTER SYSTEM SET synchronous_standby_names = 'gone'");
-    servers.sql("SELECT pg_reload_conf()");
+    require_standby(&servers, "gone").await;
     let election = engine.election("x").ttl(TTL).identity("me").join().unwrap();
     assert!(timeout(TTL * 2, election.lead()).await.is_err(), "leads by a commit that is not replicated");
 }

@@ -99,7 +99,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         match command {
             SessionCommand::Request { arrival, election, request, reply } => {
                 self.sessions.open.insert(arrival.request, (election.hash(), reply));
+                self.note_grant(now, election.hash());
                 self.input(now, |node, cx| node.on_request(cx, arrival, &election, request));
+                self.forget_leader(now, election.hash());
             }
             SessionCommand::HangUp { name, request } => {
                 self.sessions.open.remove(&request);

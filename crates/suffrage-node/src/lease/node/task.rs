@@ -1,5 +1,8 @@
 //! The task that owns an engine and its sessions, and carries out their effects.
 
+mod moves;
+mod saves;
+
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -7,13 +10,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Grant, Header, JoinError, Lease,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Header, JoinError, Lease,
     NOTICE_SLACK, Name, Report, Saved, Timer, Token,
 };
 use suffrage_net::codec::Protocol;
@@ -21,6 +23,7 @@ use suffrage_net::{Dropped, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError as TaskError, JoinHandle};
 
+use self::saves::{Write, finished};
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, NodeEvent, NodeMetrics, NodeState};
 use crate::Error;
@@ -30,7 +33,7 @@ use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{Leader, Status};
-use crate::lease::witness::{DiskStamp, Witness};
+use crate::lease::witness::Witness;
 use crate::storage::Storage;
 
 /// The most datagrams, and the most commands, of one turn. Messages of one turn to one peer share datagrams; a small
@@ -38,11 +41,9 @@ use crate::storage::Storage;
 const TURN: usize = 64;
 /// The longest time between two turns. The time of the last turn shows that the task is not stuck.
 const IDLE: Span = Span::from_millis(1_000);
-/// The time between two attempts to save.
-const RETRY: Duration = Duration::from_secs(1);
 /// The least time between two notices to one node that this voter does not vote.
 const ABSENCE: Span = Span::from_millis(500);
-/// The greatest number of nodes that get such notices at a time.
+/// The greatest number of nodes that get such notices at a time, and of requests to hand over that are remembered.
 const MAX_TOLD: usize = 4_096;
 
 /// The part of the node in one election, as the handles see it.
@@ -79,6 +80,8 @@ pub(super) struct Task<T, C, D> {
     events: Option<mpsc::UnboundedSender<NodeEvent>>,
     /// When each node was last told that this voter does not vote.
     told_absence: BTreeMap<NodeId, Time>,
+    /// The last request to hand over an election, from or to another node, that the operator knows of.
+    told_moves: BTreeMap<(Name, NodeId), (Token, Option<NodeId>)>,
     /// The node alone, for the engine's context: an engine knows its voters by its configuration.
     roster: Roster,
     protocol: Protocol,
@@ -104,10 +107,9 @@ pub(super) struct Handles {
     pub(super) configuration: watch::Sender<Arc<Configuration>>,
     pub(super) stopped: watch::Receiver<bool>,
     pub(super) turned: Arc<AtomicU64>,
+    /// See [`NOT_SAVING`](super::NOT_SAVING).
+    pub(super) saving_since: Arc<AtomicU64>,
 }
-
-/// The disk after a write, and the result of the write.
-type Write<D> = (D, Result<(), Error>);
 
 /// The reason for a turn.
 enum Wake<D> {
@@ -140,6 +142,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             late_notices: Vec::new(),
             events: None,
             told_absence: BTreeMap::new(),
+            told_moves: BTreeMap::new(),
             roster: Roster::listed(vec![me]).expect("one id is unique"),
             protocol: Protocol::named(PROTOCOL),
             transport,
@@ -199,7 +202,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         for change in self.node.take_membership_changes() {
             match change {
                 MembershipChange::Joined { index, .. } => self.on_joined(now, index),
-                MembershipChange::Left { index } => self.on_left(index),
+                MembershipChange::Left { index } => self.on_left(now, index),
             }
         }
         self.publish_events();
@@ -222,8 +225,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_report(&mut self, now: Time, report: Report) {
         let event = match report {
             Report::Granted(change) => {
-                let leader = self.journal.record_grant(now, &change);
-                NodeEvent::GrantChanged { election: change.election, leader }
+                let since = self.engine().granted_since(change.election.hash());
+                if !self.journal.record_grant(since.unwrap_or(now), &change) {
+                    return;
+                }
+                NodeEvent::GrantChanged { election: change.election, leader: change.grant.map(Leader::of) }
             }
             Report::Refused(refused) => match self.journal.record_refusal(now, &refused) {
                 Some(refusal) => NodeEvent::Refused { election: refused.election, refusal },
@@ -323,6 +329,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.exchange_absence(now, from, &content);
                 // Each message is an input of its own: the engine keeps the reports of one input.
                 for message in content.messages {
+                    self.note_hand_over_request(now, from, &message);
                     self.input(now, |node, cx| node.on_message(cx, from, message));
                 }
             }
@@ -415,82 +422,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         true
     }
 
-    /// Saves the state that all other effects wait for, and retries until it succeeds. False if the node was stopped.
-    async fn save(&mut self) -> bool {
-        let Some(saved) = self.out.save.take() else { return true };
-        self.start_write(saved.clone());
-        let written = finished(&mut self.write).await;
-        self.repeat_write(&saved, written).await
-    }
-
-    /// Starts to write the state that is to be saved off the task, unless a write is under way.
-    fn start_next_write(&mut self) {
-        if let Some(saved) = self.out.saves.writing().filter(|_| self.write.is_none()) {
-            let saved = saved.clone();
-            self.start_write(saved);
-        }
-    }
-
-    fn start_write(&mut self, saved: Saved) {
-        let Some(mut disk) = self.disk.take() else { return };
-        self.write = Some(tokio::task::spawn_blocking(move || {
-            // The mark follows the first saved state and precedes the first datagram.
-            let written = disk.save(&saved).and_then(|()| disk.mark_started());
-            (disk, written)
-        }));
-    }
-
-    /// The write of a state that is saved off the task has ended: tells the engine. False if the node was stopped.
-    async fn on_written(&mut self, written: Result<Write<D>, TaskError>) -> bool {
-        let Some(saved) = self.out.saves.writing().cloned() else { return false };
-        if !self.repeat_write(&saved, written).await {
-            return false;
-        }
-        if let Some(saved) = self.out.saves.end() {
-            let now = self.clock.now();
-            self.input(now, |node, cx| node.on_saved(cx, saved));
-        }
-        true
-    }
-
-    /// Repeats the write of a state until it succeeds. While the disk refuses, the node does nothing else. False if the
-    /// node was stopped.
-    async fn repeat_write(&mut self, saved: &Saved, written: Result<Write<D>, TaskError>) -> bool {
-        let mut last = written;
-        loop {
-            let Ok((disk, written)) = last else { return false };
-            // Before its first save a process has no saves of its own: the count is that of the process before.
-            if let (Ok(()), Some(last), Some(voter)) =
-                (&written, disk.saves(), self.node.engine().voter_state())
-            {
-                let first = self.out.disk.map_or(last, |stamp| stamp.first);
-                self.out.disk = Some(DiskStamp { disk: voter.saved().disk, first, last });
-            }
-            self.disk = Some(disk);
-            let state = match &written {
-                Ok(()) => NodeState::Running,
-                Err(error) => NodeState::StorageFailing(error.to_string()),
-            };
-            self.handles.state.send_if_modified(|known| {
-                let changed = *known != state;
-                *known = state;
-                changed
-            });
-            if written.is_ok() {
-                return true;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(RETRY) => {}
-                _ = self.handles.stopped.wait_for(|stop| *stop) => return false,
-            }
-            self.start_write(saved.clone());
-            last = finished(&mut self.write).await;
-        }
-    }
-
     /// Passes new events to the journal.
     fn record_events(&mut self) {
-        for &ElectionEvent { index, epoch, at, event } in &self.out.events[self.recorded..] {
+        for place in self.recorded..self.out.events.len() {
+            let ElectionEvent { index, epoch, at, event, .. } = self.out.events[place];
             let local = self.locals.get_mut(index).and_then(Option::as_mut);
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
@@ -499,7 +434,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             if matches!(event, Event::Renewed { .. }) && state.is_some_and(|it| it.hand_over().is_some()) {
                 continue;
             }
-            self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
+            let stands = state.is_some_and(|state| state.stands());
+            self.out.events[place].news = self.journal.record(&mut local.notes, at, event, stands);
             if matches!(event, Event::Led { .. }) {
                 self.journal.forget_refusal(local.notes.election.hash());
             }
@@ -517,7 +453,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     }
 
     /// Publishes an event of an election to the handles.
-    fn publish(&mut self, ElectionEvent { index, epoch, at, event }: ElectionEvent) {
+    fn publish(&mut self, ElectionEvent { index, epoch, at, event, news }: ElectionEvent) {
         let (now, me) = (self.clock.now(), self.engine().me());
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
@@ -556,6 +492,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let belief = Belief { leader, since: now, held: local.held.clone() };
         let before = local.belief.send_replace(belief);
         if before.leader != leader
+            && news
             && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
         {
             self.tell(NodeEvent::LeaderChanged { election: state.name().clone(), leader });
@@ -570,7 +507,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 // Without a handle to the node, no caller waits.
                 let Some(node) = node.upgrade().filter(|_| !self.draining) else { return };
                 let candidate = config.is_some();
+                self.note_grant(now, election.hash());
                 let joined = self.join(now, &election, config);
+                self.forget_leader(now, election.hash());
                 _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, candidate }));
             }
             Some(Command::Do { name, command, reply }) => {
@@ -605,7 +544,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 let all = self.engine().elections().filter_map(|(index, _)| self.status(now, index));
                 _ = reply.send(all.collect());
             }
-            Some(Command::Granted { reply }) => _ = reply.send(report::granted(now, self.engine())),
+            Some(Command::Granted { reply }) => {
+                _ = reply.send(report::granted(now, self.engine(), &self.journal));
+            }
             Some(Command::History { name, reply }) => {
                 _ = reply.send(self.journal.history.entries(now, name));
             }
@@ -615,16 +556,15 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::StopChange) => self.input(now, |node, cx| node.stop_change(cx)),
             Some(Command::Membership { reply }) => _ = reply.send(report::membership(now, self.engine())),
-            Some(Command::Move { name, to, token, reply }) => {
-                _ = reply.send(self.move_leader(now, name, to, token));
+            Some(Command::Move { election, to, token, reply }) => {
+                _ = reply.send(self.move_leader(now, election, to, token));
             }
             Some(Command::Holder { name, reply }) => {
                 let holder = self.engine().holder(now, name);
                 let voter = self.engine().voter().filter(|_| self.engine().is_voting(now));
                 let expires = voter.and_then(|voter| voter.grant(now, name)).map(|(_, expires)| expires);
                 let remaining = report::duration(expires.map_or(Span::ZERO, |expires| expires.since(now)));
-                let leader = |grant: Grant| Leader { node: grant.holder, token: grant.token };
-                _ = reply.send(holder.map(|grant| (leader(grant), remaining)));
+                _ = reply.send(holder.map(|grant| (Leader::of(grant), remaining)));
             }
             Some(Command::Stop) => self.leave_all(now),
             None => {
@@ -635,53 +575,14 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// Checks whether a candidate waits at this node, if the node leads.
-    fn check_transfer(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
-        let (engine, me) = (self.engine(), self.engine().me());
-        if to == me || engine.index_of(name).and_then(|index| engine.lease(now, index)).is_none() {
-            return Ok(());
-        }
-        self.check_queue(now, name, to)
-    }
-
-    /// Checks whether a candidate waits at this node.
-    fn check_queue(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
-        let (engine, me) = (self.engine(), self.engine().me());
-        let voter = engine.voter().filter(|_| engine.is_voting(now));
-        let voter = voter.ok_or(Error::UnknownQueue { me, to })?;
-        let holder = voter.grant(now, name).map_or(me, |(grant, _)| grant.holder);
-        let candidates: Vec<NodeId> =
-            voter.live_waiters(now, name).filter(|&waiting| waiting != holder).collect();
-        match candidates.contains(&to) {
-            true => Ok(()),
-            false => Err(Error::NotWaiting { to, candidates }),
-        }
-    }
-
-    /// Asks the leader to hand over, if it has this token.
-    fn move_leader(
-        &mut self,
-        now: Time,
-        name: Name,
-        to: Option<NodeId>,
-        token: Option<Token>,
-    ) -> Result<Option<Leader>, Error> {
-        let holder = self.engine().holder(now, name);
-        if holder.is_none_or(|grant| token.is_some_and(|token| token != grant.token)) {
-            return Ok(None);
-        }
-        if let Some(to) = to {
-            self.check_queue(now, name, to)?;
-        }
-        let asked = self.input(now, |node, cx| node.ask_to_hand_over(cx, name, to));
-        Ok(asked.map(|grant| Leader { node: grant.holder, token: grant.token }))
-    }
-
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
         let local = self.locals.get(index.index())?.as_ref()?;
         let election = self.engine().election(index)?;
         let mismatches = report::mismatches(self.engine(), &self.witness);
-        Some(report::status(now, self.engine(), &self.journal, election, (&local.notes, mismatches)))
+        let status = report::status(now, self.engine(), &self.journal, election, (&local.notes, mismatches));
+        let pending = super::save_pending(&self.handles.saving_since, now);
+        let slow = pending.filter(|pending| *pending > report::duration(election.ttl()));
+        Some(Status { slow_save: slow, ..status })
     }
 
     fn metrics(&self, now: Time) -> NodeMetrics {
@@ -728,8 +629,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         match &mut self.locals[index.index()] {
             // The known leader has not changed.
             Some(local) => {
-                let Notes { since, informed, .. } = local.notes;
-                local.notes = Notes { since, informed, ..notes };
+                local.notes = Notes { since: local.notes.since, ..notes };
             }
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
@@ -740,11 +640,44 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// The engine has left an election. A held lease ends before any peer learns of it. Events that are not published
     /// yet are void: otherwise the next lease of this index would pass for the same one.
-    fn on_left(&mut self, index: ElectionIndex) {
+    fn on_left(&mut self, now: Time, index: ElectionIndex) {
+        let events = &mut self.out.events[self.recorded..];
+        // The engine announces that it knows no leader when it leaves. That is no news of the election.
+        if let Some(last) = events.iter_mut().rfind(|event| event.index == index.index())
+            && last.event == Event::Nobody
+        {
+            last.epoch = u64::MAX;
+        }
         self.record_events();
         self.out.end_epoch(index.index());
         if let Some(local) = self.locals.get_mut(index.index()).and_then(Option::take) {
-            self.journal.forget_refusal(local.notes.election.hash());
+            let name = local.notes.election.hash();
+            self.journal.forget_refusal(name);
+            self.forget_leader(now, name);
+        }
+    }
+
+    /// The holder of the lease that the node's voter has granted.
+    fn granted_to(&self, now: Time, name: Name) -> Option<Leader> {
+        self.engine().voter()?.grant(now, name).map(|(grant, _)| Leader::of(grant))
+    }
+
+    /// Notes since when the node's voter has granted the lease of an election that the node is about to join.
+    pub(super) fn note_grant(&mut self, now: Time, name: Name) {
+        let engine = self.engine();
+        if engine.index_of(name).is_none()
+            && let Some(since) = engine.granted_since(name)
+            && let Some(leader) = self.granted_to(now, name)
+        {
+            self.journal.note_grant(name, leader, since);
+        }
+    }
+
+    /// Forgets the leader of an election that the node takes no part in, unless its voter knows it.
+    pub(super) fn forget_leader(&mut self, now: Time, name: Name) {
+        if self.engine().index_of(name).is_none() {
+            let granted = self.granted_to(now, name);
+            self.journal.forget_leader(name, granted);
         }
     }
 
@@ -752,14 +685,6 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         self.input(now, |node, cx| node.leave_all(cx));
         self.draining = true;
     }
-}
-
-/// The result of the write that is under way. Pending without one. Cancel-safe.
-async fn finished<W>(write: &mut Option<JoinHandle<W>>) -> Result<W, TaskError> {
-    let Some(handle) = write else { return std::future::pending().await };
-    let result = handle.await;
-    *write = None;
-    result
 }
 
 /// The output of a future that is ready, without waiting.
