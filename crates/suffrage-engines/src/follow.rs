@@ -209,6 +209,8 @@ async fn run<S: Source>(source: Arc<S>, feed: Arc<Feed<S::Entry>>) {
                 continue;
             }
             _ = doubts.changed() => {
+                // Many candidates may doubt at once: an overloaded server must not be asked for more and more.
+                pause = if start.elapsed() > LINGER { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
                 sleep(pause).await;
                 continue;
             }
