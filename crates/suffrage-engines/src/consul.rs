@@ -22,16 +22,17 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use self::api::{Api, Entry, Locked, PATIENCE};
-use crate::follow::{Follower, State, Subscription, spread};
+use crate::follow::{Follower, State, Subscription};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
+use crate::waiting::Turns;
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Consul";
 /// The longest lock-delay that Consul allows.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// How often a candidate tries while the lock-delay lasts, and reads the key while it cannot be watched.
-const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_secs(1);
 /// Timers stop while the machine is suspended, and the clock does not.
 const RECHECK: Duration = Duration::from_millis(500);
 
@@ -43,6 +44,7 @@ fn ended(reason: impl Into<String>) -> Error {
 pub(crate) struct Consul {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     /// The names of sessions whose keys have no value: clients that store none are named by their session.
     sessions: Mutex<BTreeMap<String, String>>,
 }
@@ -51,7 +53,7 @@ impl Consul {
     pub(crate) fn new(url: Url) -> Result<Consul, Error> {
         let api = Arc::new(Api::new(url)?);
         let follower = Follower::new(Arc::clone(&api));
-        Ok(Consul { api, follower, sessions: Mutex::default() })
+        Ok(Consul { api, follower, turns: Arc::default(), sessions: Mutex::default() })
     }
 
     /// The leader that a key names.
@@ -98,6 +100,7 @@ impl Recipe for Consul {
         Box::new(SessionCandidate {
             api: Arc::clone(&self.api),
             follower: self.follower.clone(),
+            turns: Arc::clone(&self.turns),
             duration: wish.ttl.min(LONGEST_DELAY),
             wish,
             session: None,
@@ -172,6 +175,7 @@ struct Session {
 struct SessionCandidate {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     wish: Wish,
     /// How long a renewal counts: the ttl, or the longest lock-delay.
     duration: Duration,
@@ -184,9 +188,9 @@ struct SessionCandidate {
 }
 
 impl SessionCandidate {
-    /// The time-out of a request.
+    /// The time-out of a request: after a renewal whose reply is lost, there is time for others.
     fn within(&self) -> Duration {
-        self.duration / 3
+        self.duration / 6
     }
 
     async fn get(&self) -> Result<Option<Entry>, Error> {
@@ -207,7 +211,7 @@ impl SessionCandidate {
             if sent < session.renewed + lately {
                 return Ok(session.id.clone());
             }
-            if self.api.renew(&session.id, self.duration / 3).await? {
+            if self.api.renew(&session.id, self.duration / 6).await? {
                 session.renewed = sent;
                 return Ok(session.id.clone());
             }
@@ -221,9 +225,8 @@ impl SessionCandidate {
     }
 
     async fn stand(&mut self) -> Result<Grant, Error> {
-        let _turn = self.follower.turn(&self.wish.name).await;
+        let _turn = self.turns.wait(&self.wish.name).await;
         let mut entry = self.get().await?;
-        let mut waited = false;
         loop {
             let session = self.ensure_session(self.duration / 3).await?;
             if let Some(conflict) = entry.as_ref().and_then(Entry::conflict) {
@@ -231,19 +234,7 @@ impl SessionCandidate {
             }
             if let Some(other) = entry.as_ref().filter(|entry| entry.is_held() && entry.session != session) {
                 entry = self.wait(other.modify_index).await?;
-                waited = true;
                 continue;
-            }
-            if std::mem::take(&mut waited) {
-                // Others have seen the release as well.
-                spread().await;
-                if let State::Known(Some(newer), _) = self.subscription().state()
-                    && newer.is_held()
-                    && newer.session != session
-                {
-                    entry = Some(Entry::clone(&newer));
-                    continue;
-                }
             }
             self.unanswered = true;
             match self.api.lock(&self.wish.name, &self.wish.identity, &session, self.within()).await? {
@@ -295,7 +286,7 @@ impl SessionCandidate {
             let subscription = self.subscription();
             tokio::select! {
                 () = subscription.changed() => {}
-                () = sleep(RECHECK.min(POLL)) => {}
+                () = sleep(if polled { POLL } else { RECHECK }) => {}
             }
             self.ensure_session(self.duration / 3).await?;
             if polled {
@@ -309,7 +300,7 @@ impl SessionCandidate {
             return Err(ended("the candidate has withdrawn"));
         };
         let sent = self.wish.now();
-        let renewed = self.api.renew(&session.id, self.duration / 3).await;
+        let renewed = self.api.renew(&session.id, self.duration / 6).await;
         if !renewed.inspect_err(|_| self.follower.doubt())? {
             return Err(ended("the session has expired, or was destroyed"));
         }
@@ -395,3 +386,6 @@ impl Candidate for SessionCandidate {
         self.duration / 3
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,10 @@
 //! election is interested, and of all entries of the folder or namespace as soon as there are two.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -68,8 +68,6 @@ struct Book<E> {
     /// All entries of the scope that is watched, as of this version.
     watched: Option<(Scope, BTreeMap<Arc<str>, E>, u64)>,
     runner: Option<JoinHandle<()>>,
-    /// Candidates of the same election campaign one after the other.
-    turns: BTreeMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>,
 }
 
 /// Where a watch publishes to.
@@ -165,7 +163,7 @@ impl<S: Source> Clone for Follower<S> {
 
 impl<S: Source> Follower<S> {
     pub(crate) fn new(source: Arc<S>) -> Follower<S> {
-        let book = Book { topics: BTreeMap::new(), watched: None, runner: None, turns: BTreeMap::new() };
+        let book = Book { topics: BTreeMap::new(), watched: None, runner: None };
         let (interest, doubts) = (watch::Sender::new(0), watch::Sender::new(0));
         Follower { source, feed: Arc::new(Feed { book: Mutex::new(book), interest, doubts }) }
     }
@@ -196,23 +194,6 @@ impl<S: Source> Follower<S> {
     pub(crate) fn doubt(&self) {
         self.feed.doubts.send_modify(|count| *count += 1);
     }
-
-    /// Waits until no other candidate of this program campaigns in this election: they do not race each other.
-    pub(crate) async fn turn(&self, name: &Arc<str>) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut book = self.feed.book();
-            book.turns.retain(|_, turn| turn.strong_count() > 0);
-            match book.turns.get(name).and_then(Weak::upgrade) {
-                Some(turn) => turn,
-                None => {
-                    let turn = Arc::default();
-                    book.turns.insert(Arc::clone(name), Arc::downgrade(&turn));
-                    turn
-                }
-            }
-        };
-        turn.lock_owned().await
-    }
 }
 
 async fn run<S: Source>(source: Arc<S>, feed: Arc<Feed<S::Entry>>) {
@@ -228,6 +209,8 @@ async fn run<S: Source>(source: Arc<S>, feed: Arc<Feed<S::Entry>>) {
                 continue;
             }
             _ = doubts.changed() => {
+                // Many candidates may doubt at once: an overloaded server must not be asked for more and more.
+                pause = if start.elapsed() > LINGER { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
                 sleep(pause).await;
                 continue;
             }
@@ -272,15 +255,6 @@ impl<E: Clone> Drop for Subscription<E> {
         drop(book);
         self.feed.interest.send_modify(|count| *count += 1);
     }
-}
-
-/// Candidates that see the same release do not write at the same moment, but spread over some milliseconds.
-pub(crate) async fn spread() {
-    const SPREAD: Duration = Duration::from_millis(10);
-    let mut random = [0; 1];
-    // Without random numbers, candidates race.
-    _ = getrandom::fill(&mut random);
-    sleep(SPREAD * u32::from(random[0]) / 256).await;
 }
 
 #[cfg(test)]
@@ -387,16 +361,5 @@ mod tests {
         follower.doubt();
         sleep(Duration::from_secs(3)).await;
         assert_eq!(source.scopes.lock().unwrap().len(), before + 1, "a doubt opens the watch anew");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn candidates_of_one_election_take_turns() {
-        let follower = Follower::new(Arc::new(Numbers::default()));
-        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
-        let turn = follower.turn(&a).await;
-        _ = follower.turn(&b).await;
-        assert!(timeout(Duration::from_secs(60), follower.turn(&a)).await.is_err());
-        drop(turn);
-        _ = follower.turn(&a).await;
     }
 }

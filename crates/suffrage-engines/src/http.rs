@@ -25,6 +25,8 @@ use crate::url::Secret;
 
 /// The number of requests at the same time, and so of connections, apart from those that wait for an event.
 const REQUESTS: usize = 16;
+/// The longest time-out of a connection, also for requests that wait for an event.
+const CONNECT: Duration = Duration::from_secs(5);
 /// The greatest reply.
 const REPLY_LIMIT: usize = 64 << 20;
 
@@ -136,7 +138,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and waits for the whole reply.
+    /// Sends a request, and waits for the whole reply. A new connection has the same time again.
     pub(crate) async fn send(&self, request: &Request, within: Duration) -> Result<Reply, Error> {
         self.exchange(request, within, true).await
     }
@@ -163,7 +165,7 @@ impl Client {
             }
             Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
         };
-        let reply: Result<Reply, String> = match timeout(within, exchange).await {
+        let reply: Result<Reply, String> = match timeout(within * 2, exchange).await {
             Ok(reply) => reply,
             Err(_) => Err(format!("{}: no reply within {within:?}", self.shown(host))),
         };
@@ -180,7 +182,7 @@ impl Client {
         within: Duration,
     ) -> Result<Result<Frames, Reply>, Error> {
         let mut host = self.current();
-        let opened = timeout(within, async {
+        let opened = timeout(within * 2, async {
             let (response, sender) = self.start(request, within, &mut host).await?;
             let status = response.status().as_u16();
             if status == 200 {
@@ -225,7 +227,8 @@ impl Client {
                 None => (self.connect(within, host).await?, true),
             };
             let message = self.message(request, *host)?;
-            match sender.try_send_request(message).await {
+            let sent = timeout(within, sender.try_send_request(message)).await;
+            match sent.map_err(|_| format!("{}: no reply within {within:?}", self.shown(*host)))? {
                 Ok(response) => return Ok((response, sender)),
                 Err(mut error) => {
                     let unsent = error.take_message().is_some();
@@ -255,7 +258,7 @@ impl Client {
         chosen: &mut usize,
     ) -> Result<SendRequest<Full<Bytes>>, String> {
         let mut reasons = Vec::new();
-        let share = within / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
+        let share = within.min(CONNECT) / u32::try_from(self.hosts.len().min(3)).unwrap_or(1);
         for _ in 0..self.hosts.len() {
             let host = self.current();
             *chosen = host;
@@ -353,4 +356,226 @@ pub(crate) fn encode(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet =
         &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     percent_encoding::utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// A server of a test.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use crate::recipe::Wish;
+    use crate::{Clock, Moment};
+
+    /// A clock that a server moves.
+    #[derive(Clone, Default)]
+    pub(crate) struct TestClock(Arc<AtomicU64>);
+
+    impl TestClock {
+        pub(crate) fn advance(&self, seconds: u64) {
+            self.0.fetch_add(seconds, Ordering::SeqCst);
+        }
+
+        /// What a candidate wants, by this clock.
+        pub(crate) fn wish(&self, ttl: u64) -> Wish {
+            let clock = Arc::new(self.clone());
+            Wish { name: "x".into(), identity: "me".into(), ttl: Duration::from_secs(ttl), drift: 0.1, clock }
+        }
+    }
+
+    impl Clock for TestClock {
+        fn now(&self) -> Moment {
+            Duration::from_secs(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    /// Reads a request: its head and its body. None at the end of the connection.
+    pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.ok()?);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        stream.read_exact(&mut body).await.ok()?;
+        Some((head, body))
+    }
+
+    /// Serves requests by this function, of the method, the path and the body. Returns the address.
+    pub(crate) async fn serve(
+        handle: impl Fn(&str, &str, &[u8]) -> (u16, Vec<u8>) + Send + Sync + 'static,
+    ) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let handle = Arc::new(handle);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let handle = Arc::clone(&handle);
+                tokio::spawn(async move {
+                    while let Some((head, body)) = read_request(&mut stream).await {
+                        let mut words = head.split(' ');
+                        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+                        let (status, reply) = handle(method, path, &body);
+                        let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", reply.len());
+                        _ = stream.write_all(&[head.as_bytes(), &reply].concat()).await;
+                    }
+                });
+            }
+        });
+        address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::mpsc;
+
+    use super::testing::read_request;
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+    /// A server that handles each connection by this function.
+    async fn server<F: Future<Output = ()> + Send + 'static>(
+        handle: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> (String, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(handle(stream));
+            }
+        });
+        (address.ip().to_string(), address.port())
+    }
+
+    fn client(hosts: Vec<(String, u16)>) -> Client {
+        Client::new("test", hosts, None, None)
+    }
+
+    fn get() -> Request {
+        Request::new(Method::GET, "/x")
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
+        let (sender, mut connections) = mpsc::unbounded_channel();
+        // Two requests per connection.
+        let host = server(move |mut stream| {
+            sender.send(()).unwrap();
+            async move {
+                for _ in 0..2 {
+                    if read_request(&mut stream).await.is_none() {
+                        return;
+                    }
+                    stream.write_all(OK.as_bytes()).await.unwrap();
+                }
+            }
+        });
+        let client = client(vec![host.await]);
+        for _ in 0..10 {
+            let reply = client.send(&get(), WITHIN).await.unwrap();
+            assert_eq!((reply.status, reply.text().as_str()), (200, "ok"));
+        }
+        let mut count = 0;
+        while connections.try_recv().is_ok() {
+            count += 1;
+        }
+        assert!((5..10).contains(&count), "{count} connections");
+    }
+
+    #[tokio::test]
+    async fn a_request_is_never_sent_twice() {
+        let (sender, mut requests) = mpsc::unbounded_channel();
+        let host = server(move |mut stream| {
+            let sender = sender.clone();
+            async move {
+                // The first request of a connection is answered, and the second is lost.
+                read_request(&mut stream).await;
+                stream.write_all(OK.as_bytes()).await.unwrap();
+                if let Some((request, _)) = read_request(&mut stream).await {
+                    sender.send(request).unwrap();
+                }
+            }
+        });
+        let client = client(vec![host.await]);
+        client.send(&get(), WITHIN).await.unwrap();
+        let ready = || async { client.idle.lock().await.iter().any(|idle| idle.sender.is_ready()) };
+        while !ready().await {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(client.send(&get(), WITHIN).await, Err(Error::Unavailable { .. })));
+        assert!(requests.recv().await.unwrap().starts_with("GET /x HTTP/1.1\r\n"));
+        assert!(requests.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn the_next_server_is_tried_when_one_fails() {
+        let answers = server(|mut stream| async move {
+            while read_request(&mut stream).await.is_some() {
+                stream.write_all(OK.as_bytes()).await.unwrap();
+            }
+        });
+        let silent = server(|stream| async move {
+            std::future::pending::<()>().await;
+            drop(stream);
+        });
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let closed = (closed.ip().to_string(), closed.port());
+        let client = client(vec![closed, silent.await, answers.await]);
+        // A refused connection costs nothing, silence costs a request.
+        let failed = client.send(&get(), Duration::from_secs(3)).await.unwrap_err();
+        assert!(failed.to_string().contains("no reply within"), "{failed}");
+        client.send(&get(), WITHIN).await.unwrap();
+        client.send(&get(), WITHIN).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn frames_are_put_together() {
+        let host = server(|mut stream| async move {
+            read_request(&mut stream).await;
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // Two frames, "abc" and "", cut where it hurts.
+            for part in [&b"\0\0"[..], b"\0\x03a", b"bc\0\0\0", b"\0"] {
+                let chunk = [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+                stream.write_all(&chunk).await.unwrap();
+                stream.flush().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        });
+        let client = client(vec![host.await]);
+        let mut frames = client.frames(&get(), WITHIN).await.unwrap().ok().unwrap();
+        assert_eq!(frames.next().await.unwrap().as_deref(), Some(&b"abc"[..]));
+        assert_eq!(frames.next().await.unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(frames.next().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_sent_and_not_shown() {
+        let (sender, mut requests) = mpsc::unbounded_channel();
+        let host = server(move |mut stream| {
+            let sender = sender.clone();
+            async move { sender.send(read_request(&mut stream).await).unwrap() }
+        });
+        let client = client(vec![host.await]);
+        let mut request = get();
+        request.authorization = Some(bearer(&Secret::new("secret-word")));
+        assert!(!format!("{request:?}").contains("secret-word"));
+        let failed = client.send(&request, WITHIN).await.unwrap_err();
+        assert!(!failed.to_string().contains("secret-word"));
+        assert!(requests.recv().await.unwrap().unwrap().0.contains("authorization: Bearer secret-word\r\n"));
+        request.authorization = Some(bearer(&Secret::new("two\nlines")));
+        let failed = client.send(&request, WITHIN).await.unwrap_err();
+        assert!(!failed.to_string().contains("lines"), "{failed}");
+    }
 }

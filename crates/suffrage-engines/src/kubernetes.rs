@@ -28,9 +28,10 @@ use tokio::time::sleep;
 use self::api::{Api, PATIENCE, Written};
 use self::config::Config;
 use self::lease::{CandidateName, Decision, Lease, Stamps, Wall, decide};
-use crate::follow::{Follower, State, Subscription, spread};
+use crate::follow::{Follower, State, Subscription};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::Url;
+use crate::waiting::{Turns, random_name};
 use crate::{Error, Facts, Moment};
 
 const ENGINE: &str = "Kubernetes";
@@ -49,6 +50,7 @@ fn ended(reason: impl Into<String>) -> Error {
 pub(crate) struct Kubernetes {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     shortest_duration: Option<Duration>,
     tokens: ForeignTokens,
 }
@@ -59,7 +61,13 @@ impl Kubernetes {
         let shortest_duration = config.shortest_duration;
         let api = Arc::new(Api::new(config));
         let follower = Follower::new(Arc::clone(&api));
-        Ok(Kubernetes { api, follower, shortest_duration, tokens: ForeignTokens::default() })
+        Ok(Kubernetes {
+            api,
+            follower,
+            turns: Arc::default(),
+            shortest_duration,
+            tokens: ForeignTokens::default(),
+        })
     }
 }
 
@@ -112,12 +120,11 @@ impl Recipe for Kubernetes {
     }
 
     fn candidate(&self, wish: Wish) -> Box<dyn Candidate> {
-        let mut random = [0; 12];
-        getrandom::fill(&mut random).expect("the system has random numbers");
         Box::new(LeaseCandidate {
             api: Arc::clone(&self.api),
             follower: self.follower.clone(),
-            random: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            turns: Arc::clone(&self.turns),
+            random: random_name(),
             duration: self.shortest_duration.map_or(wish.ttl, |shortest| shortest.min(wish.ttl)),
             wish,
             held: None,
@@ -191,6 +198,7 @@ impl Recipe for Kubernetes {
 struct LeaseCandidate {
     api: Arc<Api>,
     follower: Follower<Api>,
+    turns: Arc<Turns>,
     wish: Wish,
     /// The name by which the candidate finds its own writes: identities need not be unique.
     random: String,
@@ -210,9 +218,9 @@ impl LeaseCandidate {
         CandidateName { identity: &self.wish.identity, random: &self.random }
     }
 
-    /// The time-out of a request.
+    /// The time-out of a request: after a renewal whose reply is lost, there is time for others.
     fn within(&self) -> Duration {
-        self.duration / 3
+        self.duration / 6
     }
 
     async fn get(&self) -> Result<Option<Arc<Lease>>, Error> {
@@ -227,11 +235,10 @@ impl LeaseCandidate {
     }
 
     async fn stand(&mut self) -> Result<Grant, Error> {
-        let _turn = self.follower.turn(&self.wish.name).await;
+        let _turn = self.turns.wait(&self.wish.name).await;
         // The version that is stored, and when it was first seen.
         let mut seen = (0, Moment::ZERO);
         let mut lease = self.get().await?;
-        let mut waited = false;
         loop {
             let now = self.wish.now();
             let version = lease.as_ref().map_or(0, |lease| lease.version());
@@ -247,18 +254,11 @@ impl LeaseCandidate {
                         self.duration = self.duration.min(foreign.max(crate::facts::KUBERNETES.shortest_ttl));
                     }
                     lease = self.wait(lease, until).await?;
-                    waited = true;
                 }
-                Decision::Create | Decision::Take => {
-                    if std::mem::take(&mut waited) && self.overtaken(version).await {
-                        lease = self.get().await?;
-                        continue;
-                    }
-                    match self.acquire(lease.as_deref()).await? {
-                        Some(grant) => return Ok(grant),
-                        None => lease = self.get().await?,
-                    }
-                }
+                Decision::Create | Decision::Take => match self.acquire(lease.as_deref()).await? {
+                    Some(grant) => return Ok(grant),
+                    None => lease = self.get().await?,
+                },
             }
         }
     }
@@ -295,13 +295,6 @@ impl LeaseCandidate {
                 () = sleep(left.min(RECHECK)) => {}
             }
         }
-    }
-
-    /// Whether another candidate is quicker, within a random time.
-    async fn overtaken(&mut self, version: u64) -> bool {
-        spread().await;
-        let state = self.subscription().state();
-        matches!(state, State::Known(Some(lease), _) if lease.version() > version && !lease.holder().is_empty())
     }
 
     /// Writes this candidate into the Lease that it has seen. None if the Lease has changed meanwhile.
@@ -441,3 +434,6 @@ impl Candidate for LeaseCandidate {
         (self.duration / 3).max(Duration::from_secs(1))
     }
 }
+
+#[cfg(test)]
+mod tests;

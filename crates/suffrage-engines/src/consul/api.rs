@@ -23,9 +23,10 @@ use crate::url::{Secret, Url};
 const LOCK_FLAGS: u64 = 0x2ddc_cbc0_58a5_0c18;
 /// The time-out of requests that no lease depends on.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a blocking query waits for a change. Consul adds up to a sixteenth.
-const QUERY_WAIT: Duration = Duration::from_secs(55);
-const QUERY_PATIENCE: Duration = Duration::from_secs(70);
+/// How long a blocking query waits for a change; Consul adds up to a sixteenth. Renewals trust the query while it is
+/// answered: a connection that is silently dead is found within the shortest ttl.
+const QUERY_WAIT: Duration = Duration::from_secs(7);
+const QUERY_PATIENCE: Duration = Duration::from_secs(9);
 /// A query of many keys is repeated at most this often: its reply has all of them.
 const QUERY_PAUSE: Duration = Duration::from_millis(50);
 /// A session that does not exist.

@@ -127,6 +127,7 @@ impl Cluster {
     fn make_certificates(&self) {
         use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(self.path("ca.crt"), authority.pem()).unwrap();
@@ -312,7 +313,7 @@ impl Servers for Consul {
 }
 
 conformance!(
-    start: cold_start, handover, killed, paused, cut, rides_out, reply_lost, entry_deleted, fifty_candidates,
+    start: cold_start, handover, killed, paused, cut, rides_out, reply_lost, slow_replies, entry_deleted, fifty_candidates,
     thousand_names, bad_input,
 );
 conformance!(start_alone: server_killed, all_restarted);

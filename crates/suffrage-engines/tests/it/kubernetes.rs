@@ -258,7 +258,7 @@ impl Servers for Kubernetes {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_secs(4)
+        Duration::from_secs(6)
     }
 
     /// The API server stores nothing itself: its etcd is what clusters, and the tests of etcd kill that.
@@ -278,7 +278,7 @@ impl Servers for Kubernetes {
 }
 
 conformance!(
-    start: cold_start, handover, killed, paused, cut, rides_out, server_killed, reply_lost, entry_deleted, fifty_candidates,
+    start: cold_start, handover, killed, paused, cut, rides_out, server_killed, reply_lost, slow_replies, entry_deleted, fifty_candidates,
     thousand_names, bad_input,
 );
 conformance!(start_alone: all_restarted);

@@ -82,7 +82,7 @@ async fn client_go_waits_for_us_and_we_wait_for_client_go() {
     let mut watch = engine.watch("both");
     assert_eq!(watch.changed().await.unwrap().unwrap().token, token);
     first.resign().await;
-    foreign.says("successfully acquired lease").await;
+    foreign.says("uccessfully acquired lease").await;
     let leader = within("the watch names client-go", async {
         loop {
             match watch.changed().await.unwrap() {
@@ -116,7 +116,7 @@ async fn a_killed_client_go_holds_the_lease_for_its_own_duration() {
     let servers = start().await;
     let engine = Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap();
     let mut foreign = ClientGo::start(&servers, "unequal", "theirs");
-    foreign.says("successfully acquired lease").await;
+    foreign.says("uccessfully acquired lease").await;
     let next = {
         let (engine, ttl) = (engine.clone(), servers.ttl());
         tokio::spawn(async move { lead(&engine, "unequal", ttl).await })
@@ -140,7 +140,7 @@ async fn a_paused_leader_is_invalid_before_client_go_leads() {
     let foreign = ClientGo::start(&servers, "paused-ours", "theirs");
     foreign.says("new leader elected: ours").await;
     ours.process.signal(Signal::STOP);
-    foreign.says("successfully acquired lease").await;
+    foreign.says("uccessfully acquired lease").await;
     ours.drain();
     let acquired = seconds(&servers.lease("paused-ours").message(2).message(3));
     let acquired = BootClock.now().as_secs_f64() - (wall() - acquired);
