@@ -9,7 +9,7 @@ const INSTALLABLE: &[&str] = &["etcd", "postgres", "consul", "zookeeper", "nats"
 /// All engines, for the command line.
 const ALL: &[&str] = &["etcd", "postgres", "kubernetes", "consul", "zookeeper", "nats", "redis"];
 /// Most tests wait for a lease to end. More of them would load the servers so much that leases are lost.
-const TEST_THREADS: &str = "4";
+const TEST_THREADS: &str = "6";
 
 /// Runs the conformance suite of every engine whose servers can be installed.
 pub(crate) fn test() -> Result<(), String> {

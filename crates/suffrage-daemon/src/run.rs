@@ -259,8 +259,10 @@ fn execute_on(
         }
     }
     if config.origin("ttl") == Origin::Default {
-        supervisor.ttl = supervisor.ttl.max(engine.facts().shortest_ttl);
+        let wrong = |error: engines::Error| Error::Usage(error.to_string());
+        supervisor.ttl = engine.election(&supervisor.name).join().map_err(wrong)?.ttl();
     }
+    supervisor.engine_drift = config.drift.fraction();
     let identity = matches.get_one::<String>("identity").cloned().unwrap_or_else(own_identity);
     supervisor.check_engine(&engine, &identity).map_err(wrong)?;
     if let Some(code) = refuse(&supervisor, console) {

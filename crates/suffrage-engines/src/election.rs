@@ -35,6 +35,12 @@ impl std::fmt::Display for Engine {
     }
 }
 
+/// The number of the process and a random number: in containers many processes have number 1.
+fn default_identity() -> String {
+    let random = getrandom::u32().unwrap_or_default();
+    format!("pid-{}-{random:08x}", std::process::id())
+}
+
 /// The recipe for the scheme of a URL.
 fn recipe_of(url: Url) -> Result<Arc<dyn Recipe>, Error> {
     match url.scheme().to_string().as_str() {
@@ -87,7 +93,7 @@ impl Engine {
         ElectionBuilder {
             engine: self.clone(),
             name: name.into(),
-            identity: format!("pid-{}", std::process::id()),
+            identity: default_identity(),
             ttl,
             margin: None,
             drift: DEFAULT_DRIFT,
@@ -149,7 +155,8 @@ impl ElectionBuilder {
         self
     }
 
-    /// The text that names this candidate at the engine. Default: the number of the process.
+    /// The text that names this candidate at the engine. It must be unique. Default: the number of the process, and a
+    /// random number.
     pub fn identity(mut self, identity: impl Into<String>) -> ElectionBuilder {
         self.identity = identity.into();
         self

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   campaign ──Grant──▶ lead ──renew──▶ lead … ──┬─ dropped: the lease ends here, then the entry is withdrawn
-//!      ▲  │ transient                            ├─ ended: the engine tells that the entry is gone
+//!      ▲  │ transient                            ├─ ended: the engine tells that the entry is gone, or must go: it is
+//!      │  │                                      │  withdrawn when the work has stopped
 //!      └──┘ error: again, later                  └─ expired: the clock has passed the end
 //! ```
 
@@ -243,15 +244,22 @@ impl Task {
             Err(error) => return drop(won.send(Err(error))),
         };
         let lease = Arc::new(Lease::new(Arc::clone(&self.wish.clock), grant));
-        let (stay, left) = oneshot::channel();
+        let (stay, mut left) = oneshot::channel();
         if won.send(Ok((Arc::clone(&lease), stay))).is_err() {
             return lease.end(Loss::Resigned);
         }
-        tokio::select! {
+        let loss = tokio::select! {
             biased;
             // An error: the leadership was dropped.
+            _ = &mut left => return,
+            loss = self.lead(&lease) => loss,
+        };
+        let until = lease.until();
+        lease.end(loss);
+        // The program has work to stop. If the entry is still there, nobody else leads before it is withdrawn.
+        tokio::select! {
             _ = left => {}
-            loss = self.lead(&lease) => lease.end(loss),
+            () = wait_until(&*self.wish.clock, until) => {}
         }
     }
 
@@ -265,7 +273,7 @@ impl Task {
                     self.obstacle.send_replace(None);
                     return Ok(grant);
                 }
-                Ok(_) => {}
+                Ok(_) => sleep(pause).await,
                 Err(error) if error.is_transient() => {
                     self.obstacle.send_replace(Some(error));
                     sleep(pause).await;
@@ -310,12 +318,13 @@ impl Task {
                     (due, pause) = (sent + interval, FIRST_PAUSE);
                     self.obstacle.send_replace(None);
                 }
-                Err(error) if matches!(error, Error::Unavailable { .. }) => {
+                Err(error @ Error::Ended { .. }) => return Loss::Ended(error),
+                // A refusal may be temporary as well: the lease is valid until its end, whatever the engine says now.
+                Err(error) => {
                     self.obstacle.send_replace(Some(error));
                     due = self.wish.now() + pause;
                     pause = (pause * 2).min(interval / 2);
                 }
-                Err(error) => return Loss::Ended(error),
             }
         }
     }
@@ -330,6 +339,16 @@ impl Task {
             }
             sleep(pause).await;
             pause = (pause * 2).min(self.wish.ttl / 3);
+        }
+    }
+}
+
+/// Waits until this moment by the clock.
+async fn wait_until(clock: &dyn Clock, moment: Moment) {
+    loop {
+        match moment.saturating_sub(clock.now()) {
+            Duration::ZERO => return,
+            left => sleep(left.min(RECHECK)).await,
         }
     }
 }

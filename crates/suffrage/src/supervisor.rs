@@ -71,6 +71,9 @@ pub struct Supervisor {
     /// A shell command that runs after the command has ended. It is stopped after the grace, within the lease. It also
     /// runs if the lease has ended already because this process was paused, but not if this process was killed.
     pub on_loss: Option<String>,
+    /// On an engine, the greatest rate by which the clocks of this machine and of the engine differ. Default: 0.01, which is
+    /// 1%. A cluster has a drift bound of its own.
+    pub engine_drift: f64,
     /// Whether [`run`](Supervisor::run) returns when the command has ended, for any reason. Default: false.
     pub once: bool,
     /// Whether this process adopts the descendants of the command if the guard is killed (PR_SET_CHILD_SUBREAPER), and
@@ -153,6 +156,7 @@ impl Supervisor {
             stop_signal: TERMINATE,
             on_acquire: None,
             on_loss: None,
+            engine_drift: 0.01,
             once: false,
             adopt_orphans: false,
         }
@@ -286,7 +290,7 @@ impl Supervisor {
             let cannot = "cannot rank candidates: leave the rank at 0".to_string();
             return Err(engines::Error::Unsupported { engine: name, cannot }.into());
         }
-        let election = engine.election(&self.name).ttl(self.ttl).identity(identity);
+        let election = engine.election(&self.name).ttl(self.ttl).identity(identity).drift(self.engine_drift);
         election.clone().join()?;
         // A renewal is due after a third of the lease, and has another third to fail in.
         let most = (self.ttl * 3 / 10).saturating_sub(self.tick());
@@ -332,7 +336,9 @@ impl Supervisor {
             if let StopReason::Stopped = reason {
                 return Err(Error::Stopped);
             }
-            if let StopReason::Exited = reason {
+            // A lease that is over at once, because of settings that do not fit each other, is not taken again and again.
+            let short = BootClock.now().since(since) < span(self.ttl / 3);
+            if matches!(reason, StopReason::Exited) || matches!(reason, StopReason::LeaseLost) && short {
                 if BootClock.now().since(since) >= span(BACKOFF_RESET) {
                     backoff = FIRST_BACKOFF;
                 }

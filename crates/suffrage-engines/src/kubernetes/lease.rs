@@ -98,10 +98,12 @@ impl Lease {
     /// The mark of the present holder, if that is a leader of ours.
     pub(crate) fn mark(&self) -> Option<Mark> {
         let annotation = self.metadata.messages(ANNOTATIONS).find(|entry| entry.text(1) == MARK)?;
-        let mut words = annotation.text(2).split(' ');
+        let mut words = annotation.text(2).splitn(4, ' ');
         let (candidate, acquired) = (words.next()?.to_string(), words.next()?.parse().ok()?);
-        let ours = !self.holder().is_empty() && Wall(acquired) == self.acquire_time();
-        ours.then(|| Mark { candidate, token: words.next().and_then(|word| word.parse().ok()) })
+        let (token, holder) = (words.next()?.parse().ok(), words.next()?);
+        // Other clients and operators keep the annotation, and may keep the time as well.
+        let ours = !holder.is_empty() && holder == self.holder() && Wall(acquired) == self.acquire_time();
+        ours.then_some(Mark { candidate, token })
     }
 
     /// Whether the record was written by this candidate.
@@ -144,14 +146,15 @@ impl Lease {
         spec.set_message(ACQUIRE_TIME, &now.message());
         spec.set_message(RENEW_TIME, &now.message());
         spec.set_number(LEASE_TRANSITIONS, self.transitions() + again);
-        self.with(&spec, Some(&format!("{} {}", candidate.random, now.0)))
+        self.with(&spec, Some(&format!("{} {} - {}", candidate.random, now.0, candidate.identity)))
     }
 
     /// Renews the Lease of its holder.
     pub(crate) fn renewal(&self, candidate: &CandidateName<'_>, token: u64, now: Wall) -> Vec<u8> {
         let mut spec = self.spec.clone();
         spec.set_message(RENEW_TIME, &now.message());
-        self.with(&spec, Some(&format!("{} {} {token}", candidate.random, self.acquire_time().0)))
+        let mark = format!("{} {} {token} {}", candidate.random, self.acquire_time().0, candidate.identity);
+        self.with(&spec, Some(&mark))
     }
 
     /// Releases the Lease, as client-go does it.
@@ -367,6 +370,9 @@ mod tests {
         });
         assert_eq!(taken.mark(), None);
         assert!(!taken.is_of("abc"));
+        // An operator gives the Lease to a client that finds its own name in it, and keeps all else.
+        let given = edited(&bytes, 5, |_, spec| spec.set_text(HOLDER_IDENTITY, "client-go"));
+        assert!(given.mark().is_none() && !given.is_of("abc"));
         assert!(matches!(decide_at(&taken, 100), Decision::Wait(_)));
     }
 

@@ -42,8 +42,11 @@ fn explain(error: &str) -> Error {
             "let the user of the URL run AUTH, SELECT, INFO, CLIENT, CONFIG, EVAL, GET, SET, PEXPIRE, PTTL, DEL, TIME, PUBLISH"
         }
         "WRONGTYPE" => "the key is no lock: name another election, or set `prefix`",
+        // Not in the words of the server: it may repeat the password.
         "ERR" if error.contains("AUTH") || error.contains("DB index") => {
-            "check password and database of the URL"
+            return refused(
+                "the server refuses to log in: check password and database of the URL".to_string(),
+            );
         }
         // MOVED and ASK: a cluster. LOADING, MASTERDOWN, READONLY, BUSY, MISCONF, OOM: later.
         "MOVED" | "ASK" => "a cluster of Redis is not supported: name one server",

@@ -134,6 +134,8 @@ impl World {
 }
 
 struct TestCandidate {
+    /// Whether the engine tells now that the candidate must not lead any more.
+    told: Arc<watch::Sender<bool>>,
     id: u64,
     world: Arc<World>,
     wish: Wish,
@@ -182,7 +184,10 @@ impl Candidate for TestCandidate {
     }
 
     fn ended(&mut self) -> Pending<'_, Error> {
-        Box::pin(never())
+        Box::pin(async {
+            _ = self.told.subscribe().wait_for(|told| *told).await;
+            Error::Ended { engine: "test", reason: "another is preferred".to_string() }
+        })
     }
 
     fn withdraw(&mut self) -> Pending<'_, Result<(), Error>> {
@@ -198,9 +203,15 @@ impl Candidate for TestCandidate {
 }
 
 fn start(world: &Arc<World>, id: u64) -> Campaign {
+    start_told(world, id, &Arc::default())
+}
+
+/// A candidate that the engine tells to give up.
+fn start_told(world: &Arc<World>, id: u64, told: &Arc<watch::Sender<bool>>) -> Campaign {
     let clock: Arc<dyn Clock> = Arc::<TestClock>::clone(&world.clock);
     let wish = Wish { name: "x".into(), identity: "me".into(), ttl: TTL, drift: DRIFT, clock };
-    let candidate = TestCandidate { id, world: Arc::clone(world), wish: wish.clone() };
+    let candidate =
+        TestCandidate { told: Arc::clone(told), id, world: Arc::clone(world), wish: wish.clone() };
     Campaign::start(Box::new(candidate), wish, &Tasks::new())
 }
 
@@ -353,4 +364,62 @@ async fn a_late_renewal_does_not_revive() {
     assert!(lease.left().is_zero());
     lease.end(Loss::Expired);
     assert!(!lease.extend(Grant { token: 1, valid_until: TTL * 9 }));
+}
+
+/// The engine tells a leader to give up, and the entry is still there: nobody else leads while its work stops.
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_withdrawn_when_the_work_has_stopped() {
+    for stops in [true, false] {
+        let world = World::new(1, None, false);
+        let told = Arc::new(watch::Sender::new(false));
+        let leader = start_told(&world, 1, &told).won(TTL / 10).await.unwrap();
+        told.send_replace(true);
+        leader.lost().await;
+        assert!(!leader.is_valid() && matches!(leader.loss(), Some(Loss::Ended(_))));
+        sleep(TTL / 4).await;
+        assert!(world.server.lock().unwrap().holder.is_some(), "the work may not have stopped");
+        let start = Instant::now();
+        let kept = if stops {
+            drop(leader);
+            None
+        } else {
+            Some(leader)
+        };
+        while world.withdrawals.lock().unwrap().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // At once, or when the lease would have ended.
+        assert_eq!(start.elapsed() < TTL / 10, stops);
+        drop(kept);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_renewal_costs_no_lease_that_is_valid() {
+    struct Refused(TestCandidate);
+    impl Candidate for Refused {
+        fn campaign(&mut self) -> Pending<'_, Result<Grant, Error>> {
+            self.0.campaign()
+        }
+        fn renew(&mut self) -> Pending<'_, Result<Grant, Error>> {
+            Box::pin(async { Err(Error::Refused { engine: "test", reason: "no permission".to_string() }) })
+        }
+        fn ended(&mut self) -> Pending<'_, Error> {
+            Box::pin(never())
+        }
+        fn withdraw(&mut self) -> Pending<'_, Result<(), Error>> {
+            self.0.withdraw()
+        }
+    }
+    let world = World::new(1, None, false);
+    let clock: Arc<dyn Clock> = Arc::<TestClock>::clone(&world.clock);
+    let wish = Wish { name: "x".into(), identity: "me".into(), ttl: TTL, drift: DRIFT, clock };
+    let candidate =
+        TestCandidate { told: Arc::default(), id: 1, world: Arc::clone(&world), wish: wish.clone() };
+    let campaign = Campaign::start(Box::new(Refused(candidate)), wish, &Tasks::new());
+    let leader = campaign.won(TTL / 10).await.unwrap();
+    sleep(TTL * 4 / 5).await;
+    assert!(leader.is_valid(), "{:?}", leader.loss());
+    sleep(TTL / 5).await;
+    assert_eq!((leader.is_valid(), leader.loss()), (false, Some(Loss::Expired)));
 }
