@@ -15,7 +15,7 @@
 //! All engines give the same [`Leadership`]: a fencing token that grows with every leader, and a validity that ends by the
 //! clock of this machine before the engine elects another leader.
 //!
-//! - A lease counts from the moment *before* its request was sent, and is shortened by the drift bound ([`Tenure`]).
+//! - A lease counts from the moment *before* its request was sent, and is shortened by the drift bound.
 //! - A leadership that has ended never becomes valid again.
 //! - A candidate that gives up removes its entry from the engine.
 #![cfg_attr(
