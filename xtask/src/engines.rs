@@ -11,8 +11,11 @@ const ALL: &[&str] = &["etcd", "postgres", "kubernetes", "consul", "zookeeper", 
 /// Most tests wait for a lease to end. More of them would load the servers so much that leases are lost.
 const TEST_THREADS: &str = "6";
 
-/// Runs the conformance suite of every engine whose servers can be installed.
+/// Runs the conformance suite of every engine whose servers can be installed. Other steps compile only the engines of the
+/// default program: the lints of all of them are here.
 pub(crate) fn test() -> Result<(), String> {
+    let lints = ["clippy", "--quiet", "--package", "suffrage-engines", "--all-features", "--all-targets"];
+    cargo(&[&lints[..], &["--", "-D", "warnings"]].concat()).run()?;
     run(INSTALLABLE)
 }
 
@@ -50,6 +53,7 @@ fn run(engines: &[&str]) -> Result<(), String> {
     cargo(&[&["build"], &package[..], &["--example", "candidate"]].concat()).run()?;
     let filters: Vec<String> = engines.iter().map(|engine| format!("{engine}::")).collect();
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
-    let tests = [&["test"], &package[..], &["--no-fail-fast", "--test", "it", "--"], &filters].concat();
+    let tests =
+        [&["test"], &package[..], &["--no-fail-fast", "--lib", "--test", "it", "--"], &filters].concat();
     cargo(&tests).env("RUST_TEST_THREADS", TEST_THREADS).run()
 }
