@@ -177,9 +177,9 @@ impl Engine {
     }
 
     /// The time at which the voter granted another lease of an election that the node has not joined, or at which the last
-    /// lease ended.
-    pub fn granted_since(&self, name: Name) -> Option<Time> {
-        self.grants.notes.get(&name).map(|note| note.since.0)
+    /// lease ended, and whether the voter knows the text of the name.
+    pub fn granted_since(&self, name: Name) -> Option<(Time, bool)> {
+        self.grants.notes.get(&name).map(|note| (note.since.0, note.text.is_some()))
     }
 
     /// Records what the voter has reported.

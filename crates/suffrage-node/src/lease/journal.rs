@@ -24,7 +24,8 @@ pub(super) struct Journal {
     pub(super) counters: ElectionCounters,
     /// The last refusal of each election that this node does not lead.
     refusals: BTreeMap<Name, LastRefusal>,
-    /// The leader of each election that the node takes part in or whose lease its voter has granted, if it knows one.
+    /// The leader of each election that the node takes part in, or took part in since its voter granted the lease, if it
+    /// knows one. The engine knows the leaders of other granted elections: a voter grants many.
     known: BTreeMap<Name, KnownLeader>,
 }
 
@@ -136,13 +137,17 @@ impl Journal {
     /// Records a lease that this node's voter has granted at this time, in an election that the node takes no part in.
     /// Returns whether that is news for the operator.
     pub(super) fn record_grant(&mut self, at: Time, change: &GrantChange) -> bool {
-        let leader = change.grant.map(Leader::of);
-        let (at, news) = self.learn(change.election.hash(), leader, at);
-        if news {
-            self.counters.leaders_granted += u64::from(leader.is_some());
-            self.history.add(LeaderRecord { election: change.election.clone(), at, leader });
+        let (name, leader) = (change.election.hash(), change.grant.map(Leader::of));
+        let known = self.known.get(&name).filter(|known| Some(known.leader) == leader).copied();
+        if known.is_some_and(|known| known.told) {
+            return false;
         }
-        news
+        // The engine knows the leader from now on.
+        self.known.remove(&name);
+        self.counters.leaders_granted += u64::from(leader.is_some());
+        let at = known.map_or(at, |known| known.since);
+        self.history.add(LeaderRecord { election: change.election.clone(), at, leader });
+        true
     }
 
     /// Records the leader of an election from this time on. Returns the time since which the node knows of it, and whether
@@ -162,10 +167,10 @@ impl Journal {
     }
 
     /// Notes since when this node's voter has granted a lease, because the node is about to join the election: the engine
-    /// forgets it when the node joins.
-    pub(super) fn note_grant(&mut self, name: Name, leader: Leader, since: Time) {
+    /// forgets it when the node joins. The operator was told if the voter knew the name of the election.
+    pub(super) fn note_grant(&mut self, name: Name, leader: Leader, since: Time, told: bool) {
         if self.known_since(name, leader).is_none() {
-            self.known.insert(name, KnownLeader { leader, since, told: false });
+            self.known.insert(name, KnownLeader { leader, since, told });
         }
     }
 
@@ -444,6 +449,8 @@ mod tests {
         let token = Token::after(1);
         let grant = Grant { token, holder: NodeId(2), boot: Boot(1), attribute: 0 };
         journal.record_grant(at(1), &GrantChange { election: election.clone(), grant: Some(grant) });
+        assert!(journal.known.is_empty(), "a granted election costs no memory here");
+        journal.note_grant(election.hash(), Leader::of(grant), at(1), true);
         let mut notes = Notes::new(election.clone(), Span::from_millis(100), at(5));
         let follows = Event::Follows { leader: NodeId(2), token };
         journal.record(&mut notes, at(10), follows, true);

@@ -225,8 +225,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_report(&mut self, now: Time, report: Report) {
         let event = match report {
             Report::Granted(change) => {
-                let since = self.engine().granted_since(change.election.hash());
-                if !self.journal.record_grant(since.unwrap_or(now), &change) {
+                let since =
+                    self.engine().granted_since(change.election.hash()).map_or(now, |(since, _)| since);
+                if !self.journal.record_grant(since, &change) {
                     return;
                 }
                 NodeEvent::GrantChanged { election: change.election, leader: change.grant.map(Leader::of) }
@@ -666,10 +667,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     pub(super) fn note_grant(&mut self, now: Time, name: Name) {
         let engine = self.engine();
         if engine.index_of(name).is_none()
-            && let Some(since) = engine.granted_since(name)
+            && let Some((since, is_named)) = engine.granted_since(name)
             && let Some(leader) = self.granted_to(now, name)
         {
-            self.journal.note_grant(name, leader, since);
+            self.journal.note_grant(name, leader, since, is_named);
         }
     }
 
