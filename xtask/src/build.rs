@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::command::cargo;
 use crate::programs::{Kind, Programs};
-use crate::{copies, root};
+use crate::{copies, layout, root};
 
 /// The greatest ratio of the compile time of our crates to that of the dependencies.
 const MAX_RATIO: f64 = 1.0;
@@ -65,6 +65,7 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), String> {
     let bytes = fs::metadata(&program).map_err(|error| format!("{}: {error}", program.display()))?.len();
     let mut missed = missed_targets(seconds, bytes);
     missed.extend(found.iter().flat_map(|counts| counts.errors.clone()));
+    missed.extend(layout::check(&program).err());
     if as_json {
         println!("{:#}", report_json(seconds, bytes, &found, &missed));
     } else {
@@ -160,12 +161,12 @@ fn seconds(report: &str, ours: &[String]) -> Result<Seconds, String> {
     }
 }
 
-/// Checks the size of a built program: the part of the benchmark that needs no fresh build.
+/// Checks the size of a built program and the places of its functions: the part of the benchmark that needs no fresh build.
 pub(crate) fn check_program(program: &Path) -> Result<(), String> {
     let bytes = fs::metadata(program).map_err(|error| format!("{}: {error}", program.display()))?.len();
     println!("{:.2} MB; at most {} MB", bytes as f64 / 1e6, MAX_BYTES / 1_000_000);
     let missed = missed_targets(Seconds { dependencies: 1.0, ..Seconds::default() }, bytes);
-    if missed.is_empty() { Ok(()) } else { Err(missed.join("\n")) }
+    if missed.is_empty() { layout::check(program) } else { Err(missed.join("\n")) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The tasks of the project: `cargo xtask test`, `conformance`, `tidy`, `facade`, `symbols`, `docs`, `prove`, `bench`,
-//! `mutants-protocol`.
+//! The tasks of the project: `cargo xtask test`, `conformance`, `tidy`, `facade`, `symbols`, `layout`, `docs`, `prove`,
+//! `bench`, `mutants-protocol`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
@@ -10,6 +10,7 @@ mod copies;
 mod docs;
 mod engines;
 mod facade;
+mod layout;
 mod mutants;
 mod programs;
 mod prove;
@@ -40,6 +41,8 @@ usage: cargo xtask <task>
   facade                    checks that the public API of suffrage names no types of other crates of the workspace
   symbols [PROGRAM...]      checks that functions that take long to compile are in each program once, and that the
                             program of operators has no code of the laboratory; without PROGRAM, builds all programs
+  layout                    runs a node in an emulator, which it installs, and writes the script by which the linker
+                            places the functions of a node side by side
   docs [--bless]            checks that the generated parts of the documents are up to date
   mutants-protocol [--quick]
                             checks that the torture of quorum leases finds every deliberate bug, and no violation
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         ["facade"] => facade::check(),
         ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
         ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),
+        ["layout"] => layout::layout(),
         ["docs"] => generated_documents(false),
         ["docs", "--bless"] => generated_documents(true),
         ["mutants-protocol"] => protocol_mutants(&mutants::FULL),

@@ -23,6 +23,15 @@ pub(crate) const TESTS: &[Tool] = &[
 /// The program for `cargo xtask prove`.
 const SOLVER: &[Tool] = &[Tool { name: "z3", check: &["z3", "--version"], package: "z3" }];
 
+/// The program for `cargo xtask layout`.
+const EMULATOR: &[Tool] =
+    &[Tool { name: "qemu-x86_64", check: &["qemu-x86_64", "--version"], package: "qemu-user" }];
+
+/// Installs the emulator if it is missing.
+pub(crate) fn ensure_emulator() -> Result<(), String> {
+    ensure_installed(EMULATOR)
+}
+
 /// Installs the solver if it is missing.
 pub(crate) fn ensure_solver() -> Result<(), String> {
     ensure_installed(SOLVER)

@@ -37,9 +37,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
         true => builder.socket(socket::receive(std::io::stdin())?),
         false => builder,
     };
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let election = matches.get_one::<String>("campaign").cloned();
-    let done = threads.block_on(async {
+    let done = runtime.block_on(async {
         let node = builder.start().await?;
         report(BootClock.now(), "ready");
         let work = async {
@@ -58,7 +58,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
         done
     });
     // The thread that reads the standard input may block forever.
-    threads.shutdown_background();
+    runtime.shutdown_background();
     done.map(|()| 0).map_err(|error: suffrage::Error| Error::Failed(error.to_string()))
 }
 

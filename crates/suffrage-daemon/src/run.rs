@@ -208,8 +208,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     if let Some(code) = refuse(&supervisor, console) {
         return Ok(code);
     }
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
 }
 
 /// The supervisor that the flags describe.
@@ -269,8 +269,8 @@ fn execute_on(
         return Ok(code);
     }
     let quiet = matches.get_flag("quiet");
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    threads.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
         let on_event = |event| {
             if !quiet {
                 say(&format!("{identity} on {engine}, election `{}`: {event}", supervisor.name));

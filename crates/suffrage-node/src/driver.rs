@@ -20,7 +20,6 @@ use std::collections::VecDeque;
 use std::io;
 
 use suffrage_core::{Announcement, Context, Effect, NodeId, Process, Recorder, Roster, Span, Start, Time};
-use tokio::runtime::{Handle as Runtime, RuntimeFlavor};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task;
 
@@ -175,7 +174,7 @@ where
             Effect::CancelTimer { timer } => self.timers.cancel(timer),
             Effect::Save(state) => {
                 self.flush()?;
-                blocking(|| self.storage.save(&state))?;
+                self.storage.save(&state)?;
             }
             Effect::Announce(announcement) => {
                 self.flush()?;
@@ -217,7 +216,7 @@ where
     /// Marks the process as started, before its first message or announcement.
     fn mark_started(&mut self) -> Result<(), Error> {
         if !self.marked {
-            blocking(|| self.storage.mark_started())?;
+            self.storage.mark_started()?;
             self.marked = true;
         }
         Ok(())
@@ -283,14 +282,6 @@ where
 
     fn counters(&self) -> &Counters {
         self.transport.counters()
-    }
-}
-
-/// Runs blocking work, and lets other tasks use another thread of the runtime if there is one.
-fn blocking<R>(work: impl FnOnce() -> R) -> R {
-    match Runtime::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => task::block_in_place(work),
-        _ => work(),
     }
 }
 

@@ -93,8 +93,8 @@ pub(super) struct GrantNote {
     since: Unobserved<Time>,
 }
 
-/// The memory of one held election that a voter's node has not joined, in bytes, without its text and besides
-/// [`VOTER_MEMORY`](crate::VOTER_MEMORY).
+/// The greatest memory of one held election that a voter's node has not joined, in bytes, with a text of up to 23 bytes
+/// and besides [`VOTER_MEMORY`](crate::VOTER_MEMORY).
 pub const GRANT_NOTE_MEMORY: usize = per_entry(size_of::<(Name, GrantNote)>());
 
 /// The granted elections that the node has not joined, and the reports of the last input.
