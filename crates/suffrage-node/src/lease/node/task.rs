@@ -447,6 +447,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     /// Lets leases expire whose applications learned too late that the node hands over, because a save took long: they
     /// have less than the stop margin to end their work.
     fn pin_late_notices(&mut self) {
+        if self.late_notices.is_empty() {
+            return;
+        }
         let now = self.clock.now();
         for index in std::mem::take(&mut self.late_notices) {
             self.act(now, index, Action::Pin(true));
@@ -455,7 +458,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// Publishes an event of an election to the handles.
     fn publish(&mut self, ElectionEvent { index, epoch, at, event, news }: ElectionEvent) {
-        let (now, me) = (self.clock.now(), self.engine().me());
+        let me = self.engine().me();
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
         let leader = match event {
@@ -490,7 +493,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         {
             held.end();
         }
-        let belief = Belief { leader, since: now, held: local.held.clone() };
+        let belief = Belief { leader, since: self.clock.now(), held: local.held.clone() };
         let before = local.belief.send_replace(belief);
         if before.leader != leader
             && news
