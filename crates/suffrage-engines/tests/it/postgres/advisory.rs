@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
+use suffrage_servers::programs::python;
+use suffrage_servers::{Foreign, Mode, Proxy, Servers as _};
 use tokio::time::timeout;
 
 use super::{Postgres, TTL, start};
-use crate::conformance::{Servers as _, within};
-use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, Foreign, python};
+use crate::conformance::within;
+use crate::support::{BootClock, CandidateProcess};
 
 /// A client that knows nothing of suffrage: `lock` takes the advisory lock, `unlock` releases it, `who` names the
 /// application that has it.

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine};
+use suffrage_servers::programs::python;
+use suffrage_servers::{Foreign, Servers as _};
 
 use super::{Redis, TTL, start};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Foreign, python};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess};
 
 /// A client that knows nothing of suffrage: `lock MILLISECONDS` takes the lock, `try` attempts to, `unlock` releases it,
 /// `who` prints the value of the key.

@@ -5,11 +5,14 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine};
+use suffrage_servers::programs::{install, python};
+use suffrage_servers::zookeeper::java;
+use suffrage_servers::{Foreign, Servers as _};
 use tokio::task::block_in_place;
 
-use super::{TTL, ZooKeeper, java};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Foreign, install, python};
+use super::{TTL, ZooKeeper};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess};
 
 /// Starts a client that is not ours, as a candidate of the election `name`.
 pub(super) fn foreign(servers: &ZooKeeper, recipe: &str, name: &str, identity: &str) -> Foreign {

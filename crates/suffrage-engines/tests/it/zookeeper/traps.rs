@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use suffrage_engines::{Clock as _, Engine, Error};
+use suffrage_servers::zookeeper::{configure, mode, start_server};
+use suffrage_servers::{Server, Servers as _};
 use suffrage_testbed::{Folder, Network};
 use tokio::task::block_in_place;
 
 use super::foreign::foreign;
-use super::{TTL, ZooKeeper, configure, mode, start_server};
+use super::{TTL, ZooKeeper};
 use crate::certificates::Certificates;
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Event, Server};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess, Event};
 
 fn connect(servers: &ZooKeeper, query: &str) -> Engine {
     let url = servers.url(&servers.addresses());

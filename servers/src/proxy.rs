@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Forwards everything.
     Pass,
     /// Closes all connections, and every new one.
@@ -34,8 +34,9 @@ struct State {
 }
 
 /// A running proxy. Ends when it is dropped.
-pub(crate) struct Proxy {
-    pub(crate) address: SocketAddr,
+pub struct Proxy {
+    /// The address for clients.
+    pub address: SocketAddr,
     state: Arc<watch::Sender<State>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -48,7 +49,8 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    pub(crate) async fn start(server: SocketAddr) -> Proxy {
+    /// Starts a proxy of this server.
+    pub async fn start(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind(suffrage_testbed::address()).await.expect("a free address");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(watch::Sender::new(State { mode: Mode::Pass, cuts: 0 }));
@@ -63,7 +65,8 @@ impl Proxy {
         Proxy { address, state, task }
     }
 
-    pub(crate) fn set(&self, mode: Mode) {
+    /// Changes what the proxy does.
+    pub fn set(&self, mode: Mode) {
         self.state.send_modify(|state| {
             state.mode = mode;
             state.cuts += u64::from(mode == Mode::Cut);
