@@ -16,6 +16,9 @@ use crate::{PATIENCE, Servers};
 /// The token that may do everything, where tokens are needed.
 pub const MASTER: &str = "11111111-2222-3333-4444-555555555555";
 
+/// The client in Python that takes part in benchmarks.
+pub const CLIENT: &[&str] = &["py-consul==1.8.0"];
+
 /// The program of Debian bullseye: bookworm has none. Downloaded once.
 pub fn consul() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -25,7 +25,7 @@ use std::time::Duration;
 use suffrage_node::clock::Clock as _;
 
 pub use programs::{Foreign, Server};
-pub use proxy::{Mode, Proxy};
+pub use proxy::{Mode, Observer, Proxy};
 
 /// How long a test waits for a condition before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(90);

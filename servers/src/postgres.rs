@@ -16,6 +16,9 @@ use crate::{PATIENCE, Servers};
 /// The ttl of the tests. PostgreSQL grants shorter ones, but the machine of the tests may be slow.
 pub const TTL: Duration = Duration::from_secs(3);
 
+/// The client in Python that takes part in tests and benchmarks.
+pub const CLIENT: &[&str] = &["psycopg[binary]==3.3.8"];
+
 /// A server with its data. It shuts down when it is dropped.
 pub struct Postgres {
     /// The address for clients.

@@ -163,6 +163,11 @@ impl Foreign {
         line.expect("a line in time").0
     }
 
+    /// Waits for the next line for this long, and returns it and when it was printed. None if the program has ended.
+    pub fn line(&self, within: Duration) -> Option<(String, Duration)> {
+        tokio::task::block_in_place(|| self.lines.recv_timeout(within)).ok()
+    }
+
     /// Waits for this line, and returns when it was printed.
     #[track_caller]
     pub fn says(&self, expected: &str) -> Duration {

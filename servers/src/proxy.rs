@@ -33,6 +33,9 @@ struct State {
     cuts: u64,
 }
 
+/// Sees the bytes that a client sends over one connection.
+pub type Observer = Box<dyn FnMut(&[u8]) + Send>;
+
 /// A running proxy. Ends when it is dropped.
 pub struct Proxy {
     /// The address for clients.
@@ -51,6 +54,11 @@ impl Drop for Proxy {
 impl Proxy {
     /// Starts a proxy of this server.
     pub async fn start(server: SocketAddr) -> Proxy {
+        Proxy::observed(server, || Box::new(|_| {})).await
+    }
+
+    /// Starts a proxy of this server, with an observer of each connection.
+    pub async fn observed(server: SocketAddr, observer: impl Fn() -> Observer + Send + 'static) -> Proxy {
         let listener = TcpListener::bind(suffrage_testbed::address()).await.expect("a free address");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(watch::Sender::new(State { mode: Mode::Pass, cuts: 0 }));
@@ -58,7 +66,7 @@ impl Proxy {
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if states.borrow().mode != Mode::Cut {
-                    tokio::spawn(serve(client, server, states.subscribe()));
+                    tokio::spawn(serve(client, server, states.subscribe(), observer()));
                 }
             }
         });
@@ -74,26 +82,32 @@ impl Proxy {
     }
 }
 
-async fn serve(client: TcpStream, server: SocketAddr, mut states: watch::Receiver<State>) {
+async fn serve(
+    client: TcpStream,
+    server: SocketAddr,
+    mut states: watch::Receiver<State>,
+    observer: Observer,
+) {
     let cuts = states.borrow().cuts;
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::select! {
-        () = forward(from_client, to_server, states.clone(), false) => {}
-        () = forward(from_server, to_client, states.clone(), true) => {}
+        () = forward(from_client, to_server, states.clone(), Some(observer)) => {}
+        () = forward(from_server, to_client, states.clone(), None) => {}
         _ = states.wait_for(|state| state.cuts != cuts) => {}
     }
 }
 
-/// Forwards until the connection must end.
+/// Forwards until the connection must end. Requests have an observer, and replies have none.
 async fn forward(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut states: watch::Receiver<State>,
-    are_replies: bool,
+    mut observer: Option<Observer>,
 ) {
+    let are_replies = observer.is_none();
     // Chunks and when they are due: a slow network delays them, and has room for many.
     let (queue, mut chunks) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     let write = async move {
@@ -118,6 +132,9 @@ async fn forward(
                 return;
             }
             has_lost |= is_lost;
+            if let Some(observe) = &mut observer {
+                observe(&buffer[..read]);
+            }
             let delay = match mode {
                 Mode::Slow(delay) if are_replies => delay,
                 _ => Duration::ZERO,

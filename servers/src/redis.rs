@@ -13,6 +13,9 @@ use crate::{PATIENCE, Servers};
 /// The ttl of the tests. Redis grants shorter ones, but the machine of the tests may be slow.
 pub const TTL: Duration = Duration::from_secs(3);
 
+/// The client in Python that takes part in tests and benchmarks.
+pub const CLIENT: &[&str] = &["redlock-ng==2.0.4"];
+
 /// A server with its data.
 pub struct Redis {
     /// The address for clients.

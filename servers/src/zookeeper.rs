@@ -28,6 +28,19 @@ pub fn java(classes: &str) -> Command {
     command
 }
 
+/// The class path of Apache Curator. Installs it, and the compiler of Java, if they are missing.
+pub fn curator() -> String {
+    let jar = "/usr/share/java/curator-recipes.jar";
+    if !Path::new(jar).exists() {
+        install("libcurator-recipes-java");
+    }
+    if !Path::new("/usr/bin/javac").exists() {
+        install("default-jdk-headless");
+    }
+    // The client of ZooKeeper wants a logger.
+    format!("{jar}:/usr/share/java/slf4j-nop.jar")
+}
+
 /// A server in its folder.
 pub fn start_server(folder: &Path, number: usize) -> Server {
     let folder = folder.join(number.to_string());

@@ -39,7 +39,7 @@ for line in sys.stdin:
 fn foreign(servers: &Postgres, call: &str) -> Foreign {
     let (host, port) = (servers.address.ip(), servers.address.port());
     let dsn = format!("host={host} port={port} user=postgres dbname=postgres application_name=psycopg");
-    Foreign::start(Command::new(python(&["psycopg[binary]==3.3.8"])).args(["-c", CLIENT, &dsn, call]))
+    Foreign::start(Command::new(python(suffrage_servers::postgres::CLIENT)).args(["-c", CLIENT, &dsn, call]))
 }
 
 fn engine(servers: &Postgres, advisory: &str) -> Engine {

@@ -39,7 +39,7 @@ for line in sys.stdin:
 
 fn foreign(servers: &Redis) -> Foreign {
     let url = format!("redis://{}/1", servers.address);
-    Foreign::start(Command::new(python(&["redlock-ng==2.0.4"])).args(["-c", CLIENT, &url]))
+    Foreign::start(Command::new(python(suffrage_servers::redis::CLIENT)).args(["-c", CLIENT, &url]))
 }
 
 fn engine(servers: &Redis) -> Engine {
