@@ -9,12 +9,13 @@ mod report;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use self::case::{Case, KINDS, Kind};
-use self::measure::{HELD, HELD_TTL, Sides};
+use self::measure::{HELD, Load, Sides};
 use self::quorum::Quorum;
 use self::report::{EngineReport, Report, Row};
 use crate::benchmark::{Progress, machine};
@@ -23,27 +24,50 @@ use crate::report::Unit;
 use crate::times::{Times, millis};
 
 const USAGE: &str = "\
-usage: cargo xtask bench engines [--quick] [--json] [--only ENGINE]..
+usage: cargo xtask bench engines [--quick] [--json] [--only ENGINE].. [--part PART]..
 
 Runs elections through suffrage on real servers of etcd, PostgreSQL, Consul, ZooKeeper, NATS and Redis, three servers where
 the engine clusters, and beside it the engine's own client, which does the same: hand-over by resignation, acquisitions per
 second, fail-over by SIGKILL, and the load of held elections on the servers. Three nodes of `suffrage node` do the same.
-Installs servers and clients that are missing (root, apt-get and pip). Takes about fifteen minutes.
+Installs servers and clients that are missing (root, apt-get and pip). Takes about twenty minutes.
 
-  --quick        five minutes: fewer repetitions
+  --quick        ten minutes: fewer repetitions
   --json         prints the result as JSON
-  --only ENGINE  measures only this engine: etcd, postgres, consul, zookeeper, nats or redis; can be repeated
+  --only ENGINE  measures only this engine: etcd, postgres, kubernetes, consul, zookeeper, nats or redis; can be repeated
+  --part PART    measures only this part: handover, acquire, failover or held; can be repeated
 
-Kubernetes is left out: client-go's example program, the only client of it that can be had ready-made, has fixed timings.
+Kubernetes is measured if SUFFRAGE_KUBE_APISERVER names a kube-apiserver, which no registry has ready-made. Its own client
+is the leader-election example of client-go, if SUFFRAGE_CLIENT_GO names it.
 
 Exit codes: 0 all measured targets are met, 1 a target is missed or the benchmark failed, 2 the command line is wrong.";
+
+/// The parts that can be measured alone.
+const PARTS: &[&str] = &["handover", "acquire", "failover", "held"];
+/// The numbers of names that are acquired at once.
+const NAMES: [usize; 2] = [1, 16];
+/// The longest ttl at which fail-overs of the quorum lease are measured.
+const LONGEST_OF_QUORUM: Duration = Duration::from_secs(10);
+
+const NOTES: &[&str] = &[
+    "hand-over: the time from the resignation of a leader until the next one, which has waited for 120 ms, leads. Both are in \
+     one process, with a connection each to the same server",
+    "acquired: elections acquired and released per second. Ours share one connection. A client in Python has a connection \
+     and a thread for each name, and one interpreter lock for all: the language decides the row of many names",
+    "fail-over: the time from SIGKILL of the process that leads until the next process leads. The processes of both sides \
+     run at the same time, and are killed at different times between two renewals",
+    "requests: 100 elections, held at ttl 10 s by one process. A proxy counts what the client sends: messages of gRPC, round \
+     trips of PostgreSQL, HTTP requests, packets of ZooKeeper, published messages of NATS, commands of Redis; the \
+     API server of Kubernetes counts itself. Of the quorum lease: messages of the holder to its three voters",
+    "CPU: of all servers, with those 100 elections, beyond that of the same servers without clients",
+    "quorum lease: three processes of `suffrage node`. Hand-over and acquisitions are by the library. A fail-over kills a \
+     node with its voter",
+    "not worse: at least 0.9 times as good, because two runs on one machine differ by as much",
+];
 
 /// The repetitions and durations of all measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     handovers: usize,
-    /// The numbers of names that are acquired at once.
-    names: [usize; 2],
     /// The time for which acquisitions are counted.
     span: Duration,
     /// The rounds of fail-overs. Each kills three leaders on each side.
@@ -56,31 +80,35 @@ pub(crate) struct Plan {
 
 const FULL: Plan = Plan {
     handovers: 60,
-    names: [1, 16],
     span: Duration::from_secs(6),
     rounds: 4,
     kills: 6,
+    // A multiple of the time between two renewals, a third of the ttl.
     observed: Duration::from_secs(20),
 };
 
 const QUICK: Plan = Plan {
     handovers: 20,
-    names: [1, 16],
     span: Duration::from_secs(2),
     rounds: 1,
     kills: 2,
-    observed: Duration::from_secs(7),
+    observed: Duration::from_secs(10),
 };
 
 struct Flags {
     plan: Plan,
     json: bool,
     kinds: Vec<Kind>,
+    /// The parts to measure. Empty means all parts.
+    parts: Vec<String>,
+    /// Why an engine is left out.
+    left_out: Option<String>,
 }
 
 impl Flags {
     fn parse(arguments: &[String]) -> Result<Flags, String> {
-        let mut flags = Flags { plan: FULL, json: false, kinds: Vec::new() };
+        let mut flags =
+            Flags { plan: FULL, json: false, kinds: Vec::new(), parts: Vec::new(), left_out: None };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -94,13 +122,23 @@ impl Flags {
                         .kinds
                         .push(kind.ok_or(format!("--only: must be one of {schemes}, not `{scheme}`"))?);
                 }
+                "--part" => match arguments.next().filter(|part| PARTS.contains(&part.as_str())) {
+                    Some(part) => flags.parts.push(part.clone()),
+                    None => return Err(format!("--part: must be one of {}", PARTS.join(", "))),
+                },
                 other => return Err(format!("there is no flag `{other}`")),
             }
         }
         if flags.kinds.is_empty() {
-            flags.kinds = KINDS.to_vec();
+            flags.left_out = Kind::Kubernetes.check_available().err();
+            flags.kinds = KINDS.into_iter().filter(|kind| kind.check_available().is_ok()).collect();
         }
+        flags.kinds.iter().try_for_each(|kind| kind.check_available())?;
         Ok(flags)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part)
     }
 }
 
@@ -155,17 +193,26 @@ fn finish(result: Result<bool, String>) -> ExitCode {
 
 async fn bench(flags: &Flags) -> Result<Report, String> {
     let progress = Progress(Instant::now());
-    let plan = flags.plan;
     let mut report = Report { setting: setting(), ..Report::default() };
-    progress.print("quorum lease: hand-over, acquisitions, held elections");
-    let mut quorum = Quorum::measure_traffic(&plan).await?;
-    for &kind in &flags.kinds {
-        let ttl = kind.shortest_ttl();
-        progress.print(&format!("quorum lease: fail-over at ttl {ttl:?}"));
-        quorum.measure_failover(ttl, plan.kills).await?;
-        report.engines.push(measure_engine(kind, plan, &progress, &quorum).await);
+    let mut quorum = Quorum::default();
+    for part in PARTS.iter().filter(|part| flags.wants(part)) {
+        progress.print(&format!("quorum lease: {part}"));
+        quorum.measure(part, &flags.plan).await?;
     }
-    report.notes = notes();
+    for &kind in &flags.kinds {
+        let ttl = kind.failover_ttl();
+        if flags.wants("failover") && ttl <= LONGEST_OF_QUORUM {
+            progress.print(&format!("quorum lease: fail-over at ttl {ttl:?}"));
+            quorum.measure_failover(ttl, flags.plan.kills).await?;
+        }
+        let mut run = Run { flags, progress: &progress, quorum: &quorum, report: EngineReport::new(kind) };
+        run.report.failure = run.measure(kind).await.err();
+        if let Some(reason) = &run.report.failure {
+            progress.print(&format!("{}: failed: {reason}", kind.scheme()));
+        }
+        report.engines.push(run.report);
+    }
+    report.notes = NOTES.iter().map(ToString::to_string).chain(flags.left_out.clone()).collect();
     Ok(report)
 }
 
@@ -173,30 +220,6 @@ fn setting() -> String {
     let (version, profile) =
         (env!("CARGO_PKG_VERSION"), if cfg!(debug_assertions) { "debug" } else { "release" });
     format!("suffrage {version} ({profile}), real servers on loopback, {}", machine())
-}
-
-fn notes() -> Vec<String> {
-    let kubernetes = match std::env::var_os("SUFFRAGE_KUBE_APISERVER") {
-        _ => "kubernetes is left out",
-    };
-    vec![kubernetes.to_string(), format!("held: {HELD} elections at ttl {HELD_TTL:?}")]
-}
-
-/// Measures one engine. A failure ends its measurements, and is part of the report.
-async fn measure_engine(kind: Kind, plan: Plan, progress: &Progress, quorum: &Quorum) -> EngineReport {
-    let mut report = EngineReport {
-        scheme: kind.scheme(),
-        title: kind.name().to_string(),
-        client: kind.client(),
-        rows: Vec::new(),
-        notes: Vec::new(),
-        failure: None,
-    };
-    report.failure = measure_parts(kind, plan, progress, quorum, &mut report).await.err();
-    if let Some(reason) = &report.failure {
-        progress.print(&format!("{}: failed: {reason}", kind.scheme()));
-    }
-    report
 }
 
 /// Runs work in a task: a panic of a server that does not start becomes an error.
@@ -212,95 +235,140 @@ async fn guarded<T: Send + 'static>(
     }
 }
 
-async fn measure_parts(
-    kind: Kind,
-    plan: Plan,
-    progress: &Progress,
-    quorum: &Quorum,
-    report: &mut EngineReport,
-) -> Result<(), String> {
-    let say = |what: &str| progress.print(&format!("{}: {what}", kind.scheme()));
-    say("installs and starts servers");
-    let case = guarded(async move { tokio::task::block_in_place(|| Case::start(kind)) }).await?;
-    let case = std::sync::Arc::new(case);
-    let servers = match case.servers.addresses().len() {
-        1 => "1 server".to_string(),
-        count => format!("{count} servers"),
-    };
-    report.title = format!("{} {}, {servers}", kind.name(), case.version);
-    say("hand-over");
-    let part = std::sync::Arc::clone(&case);
-    let handovers = guarded(async move { measure::handover(&part, plan.handovers).await }).await?;
-    report.add_times(
-        ("handover-median", "hand-over, median"),
-        handovers,
-        quorum.handover,
-        |times| times.median,
-        true,
-    );
-    report.add_times(
-        ("handover-p99", "hand-over, p99"),
-        handovers,
-        quorum.handover,
-        |times| times.p99,
-        false,
-    );
-    for names in plan.names {
-        say(&format!("acquisitions, {names} at once"));
-        let part = std::sync::Arc::clone(&case);
-        let rates = guarded(async move { measure::acquire(&part, names, plan.span).await }).await?;
-        let (key, what) = if names == 1 {
-            ("acquire-1", "acquired, 1 client".to_string())
-        } else {
-            ("acquire-many", format!("acquired, {names} names at once"))
+/// The measurements of one engine.
+struct Run<'b> {
+    flags: &'b Flags,
+    progress: &'b Progress,
+    quorum: &'b Quorum,
+    report: EngineReport,
+}
+
+impl Run<'_> {
+    fn say(&self, what: &str) {
+        self.progress.print(&format!("{}: {what}", self.report.scheme));
+    }
+
+    /// Measures all parts. What was measured before a failure is part of the report.
+    async fn measure(&mut self, kind: Kind) -> Result<(), String> {
+        self.say("installs and starts servers");
+        let case = guarded(async move { tokio::task::block_in_place(|| Case::start(kind)) }).await?;
+        let case = Arc::new(case);
+        let servers = match case.servers.addresses().len() {
+            1 => "1 server".to_string(),
+            count => format!("{count} servers"),
         };
-        report.add((key, what), Unit::PerSecond, rates, quorum.acquired.get(&names).copied(), true);
+        self.report.title = format!("{} {}, {servers}", kind.name(), case.version);
+        if self.flags.wants("handover") {
+            self.measure_handover(&case).await?;
+        }
+        if self.flags.wants("acquire") {
+            self.measure_acquire(&case).await?;
+        }
+        if self.flags.wants("failover") {
+            self.measure_failover(&case).await?;
+        }
+        if self.flags.wants("held") {
+            self.measure_held(&case).await?;
+        }
+        Ok(())
     }
-    let ttl = kind.shortest_ttl();
-    say(&format!("fail-over at ttl {ttl:?}"));
-    let part = std::sync::Arc::clone(&case);
-    let failovers = guarded(async move { measure::failover(&part, ttl, plan.rounds).await }).await?;
-    let (times, of_quorum) = (failovers.times, quorum.failovers.get(&ttl).copied());
-    let what = format!("fail-over, ttl {ttl:?}, median");
-    report.add_times(("failover-median", &what), times, of_quorum, |times| times.median, true);
-    let what = format!("fail-over, ttl {ttl:?}, longest");
-    report.add_times(("failover-longest", &what), times, of_quorum, |times| times.longest, false);
-    let Sides { ours, theirs } = failovers.discarded;
-    if ours + theirs > 0 {
-        report.notes.push(format!(
-            "{ours} fail-overs of ours and {theirs} of theirs do not count: a lease was lost without a kill"
-        ));
+
+    async fn measure_handover(&mut self, case: &Arc<Case>) -> Result<(), String> {
+        self.say("hand-over");
+        let (case, rounds) = (Arc::clone(case), self.flags.plan.handovers);
+        let times = guarded(async move { measure::handover(&case, rounds).await }).await?;
+        let quorum = self.quorum.handover;
+        self.report.add_times(
+            ("handover-median", "hand-over, median"),
+            times,
+            quorum,
+            |times| times.median,
+            true,
+        );
+        self.report.add_times(("handover-p99", "hand-over, p99"), times, quorum, |times| times.p99, false);
+        Ok(())
     }
-    say(&format!("{HELD} held elections"));
-    let part = std::sync::Arc::clone(&case);
-    let loads = guarded(async move { measure::held(&part, plan.observed).await }).await?;
-    let figures = |figure: fn(measure::Load) -> f64| {
-        (Sides { ours: figure(loads.ours), theirs: figure(loads.theirs) }, quorum.held.map(figure))
-    };
-    let (requests, of_quorum) = figures(|load| load.requests);
-    report.add(
-        ("held-requests", "requests per held election".to_string()),
-        Unit::Requests,
-        requests,
-        of_quorum,
-        true,
-    );
-    let (cpu, of_quorum) = figures(|load| 100.0 * load.cpu);
-    report.add(("held-cpu", format!("{HELD} held, CPU of the servers")), Unit::Cpu, cpu, of_quorum, false);
-    Ok(())
+
+    async fn measure_acquire(&mut self, case: &Arc<Case>) -> Result<(), String> {
+        for names in NAMES {
+            let (key, what) = match names {
+                1 => ("acquire-1", "acquired, 1 client".to_string()),
+                _ => ("acquire-many", format!("acquired, {names} names at once")),
+            };
+            self.say(&what);
+            let (case, span) = (Arc::clone(case), self.flags.plan.span);
+            let rates = guarded(async move { measure::acquire(&case, names, span).await }).await?;
+            self.report.add(
+                (key, what),
+                Unit::PerSecond,
+                rates,
+                self.quorum.acquired.get(&names).copied(),
+                true,
+            );
+        }
+        Ok(())
+    }
+
+    async fn measure_failover(&mut self, case: &Arc<Case>) -> Result<(), String> {
+        let ttl = case.kind.failover_ttl();
+        self.say(&format!("fail-over at ttl {ttl:?}"));
+        // Long leases: a round lasts minutes.
+        let rounds = if ttl > LONGEST_OF_QUORUM { 1 } else { self.flags.plan.rounds };
+        let case = Arc::clone(case);
+        let failovers = guarded(async move { measure::failover(&case, ttl, rounds).await }).await?;
+        let (times, quorum) = (failovers.times, self.quorum.failovers.get(&ttl).copied());
+        let what = format!("fail-over, ttl {ttl:?}, median");
+        self.report.add_times(("failover-median", &what), times, quorum, |times| times.median, true);
+        let what = format!("fail-over, ttl {ttl:?}, longest");
+        self.report.add_times(("failover-longest", &what), times, quorum, |times| times.longest, false);
+        let [ours, theirs] = failovers.discarded;
+        if ours + theirs > 0 {
+            self.report.notes.push(format!(
+                "{ours} fail-overs of ours and {theirs} of its own client do not count: a lease was lost without a kill"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn measure_held(&mut self, case: &Arc<Case>) -> Result<(), String> {
+        self.say(&format!("{HELD} held elections"));
+        let (case, span) = (Arc::clone(case), self.flags.plan.observed);
+        let loads = guarded(async move { measure::held(&case, span).await }).await?;
+        let figures = |figure: fn(Load) -> f64| {
+            let sides = Sides { ours: figure(loads.ours), theirs: loads.theirs.map(figure) };
+            (sides, self.quorum.held.map(figure))
+        };
+        let ((requests, of_quorum), (cpu, cpu_of_quorum)) =
+            (figures(|load| load.requests), figures(|load| 100.0 * load.cpu));
+        let what = "requests per held election".to_string();
+        self.report.add(("held-requests", what), Unit::Requests, requests, of_quorum, false);
+        let what = format!("{HELD} held, CPU of the servers");
+        self.report.add(("held-cpu", what), Unit::Cpu, cpu, cpu_of_quorum, false);
+        Ok(())
+    }
 }
 
 impl EngineReport {
+    fn new(kind: Kind) -> EngineReport {
+        EngineReport {
+            scheme: kind.scheme(),
+            title: kind.name().to_string(),
+            client: kind.client(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+            failure: None,
+        }
+    }
+
     fn add(
         &mut self,
         (key, what): (&'static str, String),
         unit: Unit,
-        figures: Sides<f64>,
+        Sides { ours, theirs }: Sides<f64>,
         quorum: Option<f64>,
         is_target: bool,
     ) {
-        let Sides { ours, theirs } = figures;
-        self.rows.push(Row { key, what, unit, ours, theirs: Some(theirs), quorum, is_target });
+        self.rows.push(Row { key, what, unit, ours, theirs, quorum, is_target });
     }
 
     fn add_times(
@@ -311,8 +379,26 @@ impl EngineReport {
         of: fn(&Times) -> Duration,
         is_target: bool,
     ) {
-        let figures = Sides { ours: millis(of(&times.ours)), theirs: millis(of(&times.theirs)) };
-        let quorum = quorum.map(|times| millis(of(&times)));
-        self.add((key, what.to_string()), Unit::Millis, figures, quorum, is_target);
+        let figure = |times: Times| millis(of(&times));
+        let figures = Sides { ours: figure(times.ours), theirs: times.theirs.map(figure) };
+        self.add((key, what.to_string()), Unit::Millis, figures, quorum.map(figure), is_target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_defaults_and_wrong_ones_are_refused() {
+        let parse = |text: &str| Flags::parse(&text.split_whitespace().map(String::from).collect::<Vec<_>>());
+        let flags = parse("").unwrap();
+        assert!(flags.wants("held") && !flags.json && flags.kinds.contains(&Kind::Redis));
+        let flags = parse("--quick --json --only nats --only etcd --part acquire").unwrap();
+        assert_eq!((flags.kinds.as_slice(), flags.plan.rounds), (&[Kind::Nats, Kind::Etcd][..], 1));
+        assert!(flags.json && flags.wants("acquire") && !flags.wants("held"));
+        for wrong in ["--only", "--only mysql", "--part", "--part x", "--fast"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 }

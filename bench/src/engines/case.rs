@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_servers::consul::{self, Consul};
 use suffrage_servers::etcd::Etcd;
+use suffrage_servers::kubernetes::{self, Kubernetes};
 use suffrage_servers::nats::{self, Nats};
 use suffrage_servers::programs::{program, python};
 use suffrage_servers::zookeeper::{self, ZooKeeper};
@@ -20,6 +22,7 @@ use crate::processes::Folder;
 pub(crate) enum Kind {
     Etcd,
     Postgres,
+    Kubernetes,
     Consul,
     ZooKeeper,
     Nats,
@@ -27,8 +30,12 @@ pub(crate) enum Kind {
 }
 
 /// All engines, in the order of the documents.
-pub(crate) const KINDS: [Kind; 6] =
-    [Kind::Etcd, Kind::Postgres, Kind::Consul, Kind::ZooKeeper, Kind::Nats, Kind::Redis];
+pub(crate) const KINDS: [Kind; 7] =
+    [Kind::Etcd, Kind::Postgres, Kind::Kubernetes, Kind::Consul, Kind::ZooKeeper, Kind::Nats, Kind::Redis];
+
+/// The variables that name the programs of Kubernetes: no registry has them ready-made.
+const API_SERVER: &str = "SUFFRAGE_KUBE_APISERVER";
+const CLIENT_GO: &str = "SUFFRAGE_CLIENT_GO";
 
 impl Kind {
     /// The scheme of its URLs.
@@ -36,6 +43,7 @@ impl Kind {
         match self {
             Kind::Etcd => "etcd",
             Kind::Postgres => "postgres",
+            Kind::Kubernetes => "kubernetes",
             Kind::Consul => "consul",
             Kind::ZooKeeper => "zookeeper",
             Kind::Nats => "nats",
@@ -48,6 +56,7 @@ impl Kind {
         match self {
             Kind::Etcd => "etcd",
             Kind::Postgres => "PostgreSQL",
+            Kind::Kubernetes => "Kubernetes",
             Kind::Consul => "Consul",
             Kind::ZooKeeper => "ZooKeeper",
             Kind::Nats => "NATS",
@@ -55,11 +64,24 @@ impl Kind {
         }
     }
 
+    /// Whether its servers are here or can be installed. An error says what to do.
+    pub(crate) fn check_available(self) -> Result<(), String> {
+        match self == Kind::Kubernetes && std::env::var_os(API_SERVER).is_none() {
+            true => Err(format!(
+                "kubernetes is left out: no registry has its server ready-made; {API_SERVER} must name a kube-apiserver, \
+                 and {CLIENT_GO} the leader-election example of client-go"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// The ttl of fail-overs: the shortest that the engine grants with usual settings.
-    pub(crate) fn shortest_ttl(self) -> Duration {
+    pub(crate) fn failover_ttl(self) -> Duration {
         Duration::from_millis(match self {
             Kind::Etcd => 2_000,
             Kind::Postgres => 500,
+            // client-go's example has it built in.
+            Kind::Kubernetes => 60_000,
             Kind::Consul => 10_000,
             // Two ticks of 2 s are the default of the servers.
             Kind::ZooKeeper => 4_000,
@@ -68,14 +90,16 @@ impl Kind {
         })
     }
 
-    pub(crate) fn protocol(self) -> Protocol {
+    /// The protocol whose requests a proxy counts. None: the connections are encrypted, and the server counts.
+    pub(crate) fn protocol(self) -> Option<Protocol> {
         match self {
-            Kind::Etcd => Protocol::Grpc,
-            Kind::Postgres => Protocol::Postgres,
-            Kind::Consul => Protocol::Http,
-            Kind::ZooKeeper => Protocol::ZooKeeper,
-            Kind::Nats => Protocol::Nats,
-            Kind::Redis => Protocol::Redis,
+            Kind::Etcd => Some(Protocol::Grpc),
+            Kind::Postgres => Some(Protocol::Postgres),
+            Kind::Kubernetes => None,
+            Kind::Consul => Some(Protocol::Http),
+            Kind::ZooKeeper => Some(Protocol::ZooKeeper),
+            Kind::Nats => Some(Protocol::Nats),
+            Kind::Redis => Some(Protocol::Redis),
         }
     }
 
@@ -89,6 +113,10 @@ impl Kind {
             }
             Kind::Postgres => {
                 "psycopg 3 with a lease row: an upsert, an update, LISTEN and NOTIFY, and a wait for the end of the lease"
+            }
+            Kind::Kubernetes => {
+                "the leader-election example of client-go: leases of 60 s, renewed and tried every 5 s; it can neither \
+                 acquire in a loop nor hold many elections"
             }
             Kind::Consul => {
                 "py-consul with the steps of `consul lock`: a session for each lock, a blocking query, an acquisition; \
@@ -114,6 +142,7 @@ impl Kind {
             Kind::Postgres => {
                 (program("postgres", "postgresql", &["/usr/lib/postgresql/15/bin"]), "--version")
             }
+            Kind::Kubernetes => (kubernetes::given(API_SERVER), "--version"),
             Kind::Consul => (consul::consul().to_path_buf(), "version"),
             Kind::ZooKeeper => (PathBuf::from("dpkg-query"), "-W"),
             Kind::Nats => (program("nats-server", "nats-server", &[]), "--version"),
@@ -143,6 +172,10 @@ pub(crate) struct Case {
     folder: Folder,
     /// The version of the servers.
     pub(crate) version: String,
+    /// The server that leads the others, where clients are the faster for it and the server tells.
+    leading: usize,
+    /// The API server of Kubernetes.
+    kubernetes: Option<Arc<kubernetes::Cluster>>,
 }
 
 impl Case {
@@ -151,9 +184,19 @@ impl Case {
         let folder = Folder::create(kind.scheme())?;
         let output = kind.version().stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let version = version_in(&String::from_utf8_lossy(&output.stdout)).unwrap_or("?").to_string();
+        let (mut leading, mut api_server) = (0, None);
         let servers: Box<dyn Servers + Sync> = match kind {
-            Kind::Etcd => Box::new(Etcd::start(3, "http", |_| Vec::new())),
+            Kind::Etcd => {
+                let servers = Etcd::start(3, "http", |_| Vec::new());
+                leading = servers.leading_server().unwrap_or(0);
+                Box::new(servers)
+            }
             Kind::Postgres => Box::new(postgres::start()),
+            Kind::Kubernetes => {
+                let cluster = Arc::new(kubernetes::Cluster::start());
+                api_server = Some(Arc::clone(&cluster));
+                Box::new(Kubernetes::new(cluster))
+            }
             Kind::Consul => {
                 let cluster = consul::Cluster::start(consul::Settings::default());
                 Box::new(Consul::new(cluster.into()))
@@ -162,7 +205,7 @@ impl Case {
             Kind::Nats => Box::new(Nats::three()),
             Kind::Redis => Box::new(redis::start()),
         };
-        let case = Case { kind, servers, folder, version };
+        let case = Case { kind, servers, folder, version, leading, kubernetes: api_server };
         case.write_client()?;
         Ok(case)
     }
@@ -177,7 +220,7 @@ impl Case {
             std::fs::write(self.path(name), text).map_err(|error| format!("cannot write {name}: {error}"))
         };
         let script = match self.kind {
-            Kind::Etcd => return Ok(()),
+            Kind::Etcd | Kind::Kubernetes => return Ok(()),
             Kind::ZooKeeper => {
                 write("Curator.java", include_str!("clients/Curator.java"))?;
                 let mut command = Command::new("javac");
@@ -197,6 +240,17 @@ impl Case {
         write("client.py", script)
     }
 
+    /// The one server that both sides speak to where latency counts: a request to another one may be forwarded.
+    pub(crate) fn one_server(&self) -> Vec<SocketAddr> {
+        vec![self.servers.addresses()[self.leading]]
+    }
+
+    /// The requests that the API server of Kubernetes has counted, if this is it.
+    pub(crate) fn requests_of_leases(&self) -> Option<u64> {
+        let (_, text) = self.kubernetes.as_ref()?.curl("GET", "/metrics", None);
+        Some(requests_of_leases(&String::from_utf8_lossy(&text)))
+    }
+
     /// The URL for our candidates. Buckets of NATS have one ttl.
     pub(crate) fn url(&self, addresses: &[SocketAddr], ttl: Duration) -> String {
         let url = self.servers.url(addresses);
@@ -206,9 +260,10 @@ impl Case {
         }
     }
 
-    /// Starts the engine's own client, which reads the commands of `clients/driver.py`.
-    pub(crate) fn client(&self, addresses: &[SocketAddr], ttl: Duration) -> Result<Client, String> {
+    /// Starts the engine's own client, which reads the commands of `clients/driver.py`. None if there is no such client.
+    pub(crate) fn client(&self, addresses: &[SocketAddr], ttl: Duration) -> Result<Option<Client>, String> {
         let mut command = match self.kind {
+            Kind::Kubernetes => return Ok(None),
             Kind::Etcd => own_program("etcd-client")?,
             Kind::ZooKeeper => {
                 let mut command = Command::new("java");
@@ -223,7 +278,7 @@ impl Case {
         };
         let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         command.arg(hosts.join(",")).arg(ttl.as_millis().to_string());
-        Client::start(command, self.path("client.log"))
+        Client::start(command, self.path("client.log"), "").map(Some)
     }
 
     fn script(&self, packages: &[&str]) -> Command {
@@ -232,26 +287,44 @@ impl Case {
         command
     }
 
-    /// Starts a candidate of the engine's own client, which prints a line when it leads.
-    pub(crate) fn their_candidate(&self, name: &str, ttl: Duration) -> Result<Client, String> {
-        if self.kind == Kind::Etcd {
-            let endpoints: Vec<String> =
-                self.servers.addresses().iter().map(|address| format!("http://{address}")).collect();
-            let mut command = Command::new(program("etcdctl", "etcd-client", &[]));
-            command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", endpoints.join(",")));
-            command.args(["lock", "--ttl", &ttl.as_secs().to_string(), name]);
-            return Client::start(command, self.path("client.log"));
+    /// Starts a candidate of the engine's own client. None if there is no such client.
+    pub(crate) fn their_candidate(&self, name: &str, ttl: Duration) -> Result<Option<Client>, String> {
+        match self.kind {
+            Kind::Etcd => {
+                let addresses = self.servers.addresses();
+                let endpoints: Vec<String> =
+                    addresses.iter().map(|address| format!("http://{address}")).collect();
+                let mut command = Command::new(program("etcdctl", "etcd-client", &[]));
+                command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", endpoints.join(",")));
+                command.args(["lock", "--ttl", &ttl.as_secs().to_string(), name]);
+                Client::start(command, self.path("client.log"), "").map(Some)
+            }
+            Kind::Kubernetes => self.client_go(name),
+            _ => {
+                let Some(mut client) = self.client(&self.servers.addresses(), ttl)? else { return Ok(None) };
+                client.say(&format!("lead {name}"));
+                Ok(Some(client))
+            }
         }
-        let mut client = self.client(&self.servers.addresses(), ttl)?;
-        client.say(&format!("lead {name}"));
-        Ok(client)
+    }
+
+    /// Starts client-go's example, if it is here. It logs to standard error.
+    fn client_go(&self, name: &str) -> Result<Option<Client>, String> {
+        let (Some(program), Some(cluster)) = (std::env::var_os(CLIENT_GO), &self.kubernetes) else {
+            return Ok(None);
+        };
+        let kubeconfig = cluster.kubeconfig(cluster.address, &serde_json::json!({ "token": "admin-token" }));
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(program).arg("-kubeconfig").arg(kubeconfig);
+        command.args(["-lease-lock-namespace", "default", "-lease-lock-name", name]);
+        Client::start(command, self.path("client.log"), "uccessfully acquired lease").map(Some)
     }
 
     /// Starts a candidate of ours, which prints a line when it leads.
     pub(crate) fn our_candidate(&self, name: &str, ttl: Duration) -> Result<Client, String> {
         let mut command = own_program("candidate")?;
         command.arg(self.url(&self.servers.addresses(), ttl)).arg(ttl.as_millis().to_string()).arg(name);
-        Client::start(command, self.path("candidate.log"))
+        Client::start(command, self.path("candidate.log"), "")
     }
 }
 
@@ -267,13 +340,15 @@ fn own_program(part: &str) -> Result<Command, String> {
 pub(crate) struct Client {
     process: Foreign,
     log: PathBuf,
+    /// What is in the line by which a candidate says that it leads.
+    sign: &'static str,
 }
 
 impl Client {
-    fn start(mut command: Command, log: PathBuf) -> Result<Client, String> {
+    fn start(mut command: Command, log: PathBuf, sign: &'static str) -> Result<Client, String> {
         let file = std::fs::File::options().create(true).append(true).open(&log);
         let file = file.map_err(|error| format!("cannot open {}: {error}", log.display()))?;
-        Ok(Client { process: Foreign::start(command.stderr(file)), log })
+        Ok(Client { process: Foreign::start(command.stderr(file)), log, sign })
     }
 
     /// Sends a command.
@@ -285,12 +360,23 @@ impl Client {
     pub(crate) fn hear(&self) -> Result<(String, Duration), String> {
         self.process
             .line(PATIENCE)
-            .ok_or_else(|| format!("a client ended or hangs: {}", last_line(&self.log)))
+            .ok_or_else(|| format!("a client ended or hangs: {}", last_error(&self.log)))
     }
 
-    /// Whether the client has not printed anything yet.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.process.is_silent()
+    /// Waits until a candidate leads, and returns since when.
+    pub(crate) fn leads(&self) -> Result<Duration, String> {
+        loop {
+            let (line, at) = self.hear()?;
+            if line.contains(self.sign) {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// Whether a candidate leads already.
+    pub(crate) fn leads_already(&self) -> bool {
+        let lines = std::iter::from_fn(|| self.process.line(Duration::ZERO));
+        lines.into_iter().any(|(line, _)| line.contains(self.sign))
     }
 
     /// Sends a command, and returns the numbers of the answer, which begins with this word.
@@ -302,20 +388,45 @@ impl Client {
         numbers.ok_or_else(|| format!("the client answers `{line}` to `{command}`"))
     }
 
+    /// Asks the client to end, by SIGTERM.
+    pub(crate) fn terminate(&self) {
+        self.process.process.signal(rustix::process::Signal::TERM);
+    }
+
     /// Kills the client with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.process.process.kill();
     }
 }
 
-fn last_line(log: &Path) -> String {
+/// The requests for Leases in the metrics of an API server. Requests that watch count when they end.
+fn requests_of_leases(metrics: &str) -> u64 {
+    let of_leases =
+        |line: &&str| line.starts_with("apiserver_request_total{") && line.contains("resource=\"leases\"");
+    let counts =
+        metrics.lines().filter(of_leases).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    counts.sum::<f64>() as u64
+}
+
+/// The last line of a log that names an error, or the last line.
+fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().last().unwrap_or("it has printed no error").to_string()
+    let error = text.lines().rev().find(|line| line.contains("Error") || line.contains("Exception"));
+    error.or(text.lines().last()).unwrap_or("it has printed no error").to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_for_leases_are_found_in_metrics() {
+        let metrics = "# HELP apiserver_request_total x\n\
+            apiserver_request_total{code=\"200\",resource=\"leases\",verb=\"PUT\"} 12\n\
+            apiserver_request_total{code=\"200\",resource=\"pods\",verb=\"PUT\"} 7\n\
+            apiserver_request_total{code=\"201\",resource=\"leases\",verb=\"POST\"} 1.5e+03\n";
+        assert_eq!((requests_of_leases(metrics), requests_of_leases("")), (1_512, 0));
+    }
 
     #[test]
     fn versions_are_found() {
@@ -325,6 +436,7 @@ mod tests {
             ("Consul v1.8.7\nRevision x", "1.8.7"),
             ("zookeeper\t3.8.0-11+deb12u2", "3.8.0"),
             ("nats-server: v2.9.10", "2.9.10"),
+            ("Kubernetes v1.20.2", "1.20.2"),
             ("Redis server v=7.0.15 sha=00000000:0", "7.0.15"),
         ] {
             assert_eq!(version_in(text), Some(version), "{text}");

@@ -1,10 +1,11 @@
 //! The measurements of one engine. Our side and the engine's own client alternate, or run at the same time.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use suffrage_servers::{Proxy, now};
+use suffrage_servers::{Observer, Proxy, now};
 
 use super::case::{Case, Client};
 use super::ours;
@@ -21,15 +22,17 @@ pub(crate) const HELD_TTL: Duration = Duration::from_secs(10);
 /// The number of held elections.
 pub(crate) const HELD: usize = 100;
 /// How often the two sides take turns.
-const TURNS: usize = 4;
+const TURNS: usize = 6;
+/// The time in which a process starts and connects.
+const START: Duration = Duration::from_secs(3);
 /// The pairs of processes whose fail-over is measured at the same time, on each side.
 const PAIRS: usize = 3;
 
-/// A figure of our side and of the engine's own client.
+/// A figure of our side and of the engine's own client, if it can do that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sides<T> {
     pub(crate) ours: T,
-    pub(crate) theirs: T,
+    pub(crate) theirs: Option<T>,
 }
 
 fn times(took: &[Duration]) -> Result<Times, String> {
@@ -38,60 +41,84 @@ fn times(took: &[Duration]) -> Result<Times, String> {
 
 /// Measures the time from the resignation of a leader until the next one leads.
 pub(crate) async fn handover(case: &Case, rounds: usize) -> Result<Sides<Times>, String> {
-    let addresses = case.servers.addresses();
-    let url = case.url(&addresses, LONG);
+    let server = case.one_server();
+    let url = case.url(&server, LONG);
     let engines = [ours::connect(&url)?, ours::connect(&url)?];
-    let mut client = case.client(&addresses, LONG)?;
     // Both sides have connected, and have done it once.
     ours::handover(&engines, (LONG, SETTLE), 2).await?;
-    client.ask("handover 2", "times")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let Some(mut client) = case.client(&server, LONG)? else {
+        ours.extend(ours::handover(&engines, (LONG, SETTLE), rounds).await?);
+        let theirs = handover_of_processes(case, rounds.div_ceil(15)).await?;
+        return Ok(Sides { ours: times(&ours)?, theirs });
+    };
+    client.ask("handover 2", "times")?;
     for _ in 0..TURNS {
-        ours.extend(ours::handover(&engines, (LONG, SETTLE), rounds / TURNS).await?);
-        let nanos = client.ask(&format!("handover {}", rounds / TURNS), "times")?;
+        ours.extend(ours::handover(&engines, (LONG, SETTLE), rounds.div_ceil(TURNS)).await?);
+        let nanos = client.ask(&format!("handover {}", rounds.div_ceil(TURNS)), "times")?;
         theirs.extend(nanos.into_iter().map(|nanos| Duration::from_nanos(nanos as u64)));
     }
-    Ok(Sides { ours: times(&ours)?, theirs: times(&theirs)? })
+    Ok(Sides { ours: times(&ours)?, theirs: Some(times(&theirs)?) })
+}
+
+/// Measures hand-overs of a client that is nothing but a process: from SIGTERM of the leader until the next one leads.
+async fn handover_of_processes(case: &Case, rounds: usize) -> Result<Option<Times>, String> {
+    let start = || case.their_candidate("handover-of-processes", LONG);
+    let Some(mut leader) = start()? else { return Ok(None) };
+    leader.leads()?;
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let Some(next) = start()? else { return Ok(None) };
+        tokio::time::sleep(START).await;
+        let begin = now();
+        leader.terminate();
+        took.push(next.leads()?.saturating_sub(begin));
+        leader = next;
+    }
+    times(&took).map(Some)
 }
 
 /// Measures how often names are acquired and released per second.
 pub(crate) async fn acquire(case: &Case, names: usize, span: Duration) -> Result<Sides<f64>, String> {
-    let addresses = case.servers.addresses();
-    let engine = ours::connect(&case.url(&addresses, LONG))?;
-    let mut client = case.client(&addresses, LONG)?;
+    let server = case.one_server();
+    let engine = ours::connect(&case.url(&server, LONG))?;
+    let mut client = case.client(&server, LONG)?;
     let turn = span / TURNS as u32;
-    let (mut ours, mut theirs) = (0.0, 0.0);
+    let mut sides = Sides { ours: 0.0, theirs: client.as_ref().map(|_| 0.0) };
     for _ in 0..TURNS {
-        ours += ours::acquire(&engine, names, (LONG, turn)).await? / TURNS as f64;
-        let rate = client.ask(&format!("acquire {names} {}", turn.as_millis()), "rate")?;
-        theirs += rate.first().copied().unwrap_or(0.0) / TURNS as f64;
+        sides.ours += ours::acquire(&engine, names, (LONG, turn)).await? / TURNS as f64;
+        if let (Some(client), Some(theirs)) = (&mut client, &mut sides.theirs) {
+            let rate = client.ask(&format!("acquire {names} {}", turn.as_millis()), "rate")?;
+            *theirs += rate.first().copied().unwrap_or(0.0) / TURNS as f64;
+        }
     }
-    Ok(Sides { ours, theirs })
+    Ok(sides)
 }
 
 /// Fail-overs, and how many were discarded because a lease was lost without a kill.
 pub(crate) struct Failovers {
     pub(crate) times: Sides<Times>,
-    pub(crate) discarded: Sides<usize>,
+    /// Of ours and of theirs.
+    pub(crate) discarded: [usize; 2],
 }
 
 /// Measures the time from SIGKILL of the leading process until the next process leads. Both sides run at the same time.
 pub(crate) async fn failover(case: &Case, ttl: Duration, rounds: usize) -> Result<Failovers, String> {
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let mut discarded = Sides { ours: 0, theirs: 0 };
+    // Of ours and of theirs.
+    let (mut took, mut discarded) = ([Vec::new(), Vec::new()], [0, 0]);
     for round in 0..rounds {
         let mut pairs = Vec::new();
         for number in 0..PAIRS {
-            let name = format!("failover-{round}-{number}");
-            pairs.push(Pair::start(case, true, &format!("ours-{name}"), ttl)?);
-            pairs.push(Pair::start(case, false, &format!("theirs-{name}"), ttl)?);
+            for side in [0, 1] {
+                pairs.extend(Pair::start(case, side, format!("failover-{round}-{number}-{side}"), ttl)?);
+            }
         }
         for pair in &mut pairs {
-            pair.await_leader()?;
-            pair.start_next(case, ttl)?;
+            pair.leader.leads()?;
+            pair.next = pair.candidate(case, ttl)?;
         }
         // The next ones have connected, and the leaders have renewed.
-        tokio::time::sleep(ttl.max(Duration::from_secs(3))).await;
+        tokio::time::sleep((ttl / 2).max(START)).await;
         let count = pairs.len() as u32;
         for pair in &mut pairs {
             // At different times between two renewals.
@@ -99,21 +126,21 @@ pub(crate) async fn failover(case: &Case, ttl: Duration, rounds: usize) -> Resul
             pair.kill();
         }
         for pair in pairs {
-            let is_ours = pair.is_ours;
-            match (pair.took()?, is_ours) {
-                (Some(took), true) => ours.push(took),
-                (Some(took), false) => theirs.push(took),
-                (None, true) => discarded.ours += 1,
-                (None, false) => discarded.theirs += 1,
+            match pair.took()? {
+                Some(time) => took[pair.side].push(time),
+                None => discarded[pair.side] += 1,
             }
         }
     }
-    Ok(Failovers { times: Sides { ours: times(&ours)?, theirs: times(&theirs)? }, discarded })
+    let [ours, theirs] = took;
+    let theirs = if theirs.is_empty() { None } else { Some(times(&theirs)?) };
+    Ok(Failovers { times: Sides { ours: times(&ours)?, theirs }, discarded })
 }
 
 /// A leader and the next one, each a process.
 struct Pair {
-    is_ours: bool,
+    /// 0 is our side, and 1 is theirs.
+    side: usize,
     name: String,
     leader: Client,
     next: Option<Client>,
@@ -121,38 +148,33 @@ struct Pair {
     killed: Option<Duration>,
 }
 
+fn candidate(case: &Case, side: usize, name: &str, ttl: Duration) -> Result<Option<Client>, String> {
+    if side == 0 { case.our_candidate(name, ttl).map(Some) } else { case.their_candidate(name, ttl) }
+}
+
 impl Pair {
-    fn start(case: &Case, is_ours: bool, name: &str, ttl: Duration) -> Result<Pair, String> {
-        let leader = candidate(case, is_ours, name, ttl)?;
-        Ok(Pair { is_ours, name: name.to_string(), leader, next: None, killed: None })
+    /// None if that side has no client.
+    fn start(case: &Case, side: usize, name: String, ttl: Duration) -> Result<Option<Pair>, String> {
+        let leader = candidate(case, side, &name, ttl)?;
+        Ok(leader.map(|leader| Pair { side, name, leader, next: None, killed: None }))
     }
 
-    fn await_leader(&mut self) -> Result<(), String> {
-        self.leader.hear().map(drop)
-    }
-
-    fn start_next(&mut self, case: &Case, ttl: Duration) -> Result<(), String> {
-        self.next = Some(candidate(case, self.is_ours, &self.name, ttl)?);
-        Ok(())
+    fn candidate(&self, case: &Case, ttl: Duration) -> Result<Option<Client>, String> {
+        candidate(case, self.side, &self.name, ttl)
     }
 
     fn kill(&mut self) {
-        if self.next.as_ref().is_some_and(Client::is_silent) {
+        if self.next.as_ref().is_some_and(|next| !next.leads_already()) {
             self.killed = Some(now());
             self.leader.kill();
         }
     }
 
     /// The time from the kill until the next one led.
-    fn took(self) -> Result<Option<Duration>, String> {
-        let (Some(next), Some(killed)) = (self.next, self.killed) else { return Ok(None) };
-        let (_, at) = next.hear()?;
-        Ok(Some(at.saturating_sub(killed)))
+    fn took(&self) -> Result<Option<Duration>, String> {
+        let (Some(next), Some(killed)) = (&self.next, self.killed) else { return Ok(None) };
+        Ok(Some(next.leads()?.saturating_sub(killed)))
     }
-}
-
-fn candidate(case: &Case, is_ours: bool, name: &str, ttl: Duration) -> Result<Client, String> {
-    if is_ours { case.our_candidate(name, ttl) } else { case.their_candidate(name, ttl) }
 }
 
 /// The load of held elections on the servers.
@@ -164,20 +186,24 @@ pub(crate) struct Load {
     pub(crate) cpu: f64,
 }
 
-/// Proxies in front of the servers, which count requests.
+/// Servers behind proxies that count requests, or a server that counts them itself.
 struct CountedServers {
-    proxies: Vec<Proxy>,
+    addresses: Vec<SocketAddr>,
     requests: Arc<AtomicU64>,
+    /// They end when they are dropped.
+    _proxies: Vec<Proxy>,
 }
 
 impl CountedServers {
     async fn start(case: &Case) -> CountedServers {
-        let requests = Arc::<AtomicU64>::default();
-        let protocol = case.kind.protocol();
+        let (requests, addresses) = (Arc::<AtomicU64>::default(), case.servers.addresses());
+        let Some(protocol) = case.kind.protocol() else {
+            return CountedServers { addresses, requests, _proxies: Vec::new() };
+        };
         let mut proxies = Vec::new();
-        for address in case.servers.addresses() {
+        for address in addresses {
             let requests = Arc::clone(&requests);
-            let observer = move || -> suffrage_servers::Observer {
+            let observer = move || -> Observer {
                 let (mut counter, requests) = (RequestCounter::new(protocol), Arc::clone(&requests));
                 Box::new(move |bytes| {
                     requests.fetch_add(counter.count(bytes), Ordering::Relaxed);
@@ -185,21 +211,18 @@ impl CountedServers {
             };
             proxies.push(Proxy::observed(address, observer).await);
         }
-        CountedServers { proxies, requests }
-    }
-
-    fn addresses(&self) -> Vec<std::net::SocketAddr> {
-        self.proxies.iter().map(|proxy| proxy.address).collect()
+        let addresses = proxies.iter().map(|proxy| proxy.address).collect();
+        CountedServers { addresses, requests, _proxies: proxies }
     }
 
     /// Observes the servers for a time.
     async fn load(&self, case: &Case, span: Duration) -> Load {
         // The last acquisitions are over.
-        tokio::time::sleep(HELD_TTL / 3).await;
-        let requests = || self.requests.load(Ordering::Relaxed);
+        tokio::time::sleep(HELD_TTL / 2).await;
+        let requests = || case.requests_of_leases().unwrap_or_else(|| self.requests.load(Ordering::Relaxed));
         let before = requests();
         let (cpu, seconds) = cpu(case, span).await;
-        Load { requests: (requests() - before) as f64 / seconds / HELD as f64, cpu }
+        Load { requests: requests().saturating_sub(before) as f64 / seconds / HELD as f64, cpu }
     }
 }
 
@@ -218,7 +241,7 @@ pub(crate) async fn held(case: &Case, span: Duration) -> Result<Sides<Load>, Str
     let beyond_idle = |load: Load| Load { cpu: (load.cpu - idle).max(0.0), ..load };
     let ours = {
         let servers = CountedServers::start(case).await;
-        let engine = ours::connect(&case.url(&servers.addresses(), HELD_TTL))?;
+        let engine = ours::connect(&case.url(&servers.addresses, HELD_TTL))?;
         let held = ours::hold(&engine, HELD, HELD_TTL).await?;
         let load = servers.load(case, span).await;
         let lost = held.iter().filter(|leadership| !leadership.is_valid()).count();
@@ -230,11 +253,13 @@ pub(crate) async fn held(case: &Case, span: Duration) -> Result<Sides<Load>, Str
         }
         load
     };
-    let theirs = {
-        let servers = CountedServers::start(case).await;
-        let mut client = case.client(&servers.addresses(), HELD_TTL)?;
-        client.ask(&format!("hold {HELD}"), "held")?;
-        servers.load(case, span).await
+    let servers = CountedServers::start(case).await;
+    let theirs = match case.client(&servers.addresses, HELD_TTL)? {
+        Some(mut client) => {
+            client.ask(&format!("hold {HELD}"), "held")?;
+            Some(servers.load(case, span).await)
+        }
+        None => None,
     };
-    Ok(Sides { ours: beyond_idle(ours), theirs: beyond_idle(theirs) })
+    Ok(Sides { ours: beyond_idle(ours), theirs: theirs.map(beyond_idle) })
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::Plan;
 use super::measure::{HELD, HELD_TTL, Load};
+use super::{NAMES, Plan};
 use crate::cluster::Cluster;
 use crate::measure::held::HeldElections;
 use crate::measure::{acquire, failover, handover};
@@ -22,22 +22,26 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    pub(crate) async fn measure_traffic(plan: &Plan) -> Result<Quorum, String> {
-        let cluster = Cluster::start().await?;
-        let mut quorum = Quorum {
-            handover: Some(handover::library(&cluster, plan.handovers).await?),
-            ..Quorum::default()
-        };
-        drop(cluster);
-        for names in plan.names {
-            let (cluster, node) = Cluster::embedded().await?;
-            let effort = acquire::Effort { names, span: plan.span };
-            quorum.acquired.insert(names, acquire::library(&node, effort).await?);
-            node.stop().await;
-            drop(cluster);
+    /// Measures one part. Fail-overs depend on the ttl, and are measured later.
+    pub(crate) async fn measure(&mut self, part: &str, plan: &Plan) -> Result<(), String> {
+        match part {
+            "handover" => {
+                let cluster = Cluster::start().await?;
+                self.handover = Some(handover::library(&cluster, plan.handovers).await?);
+            }
+            "acquire" => {
+                for names in NAMES {
+                    let (cluster, node) = Cluster::embedded().await?;
+                    let effort = acquire::Effort { names, span: plan.span };
+                    self.acquired.insert(names, acquire::library(&node, effort).await?);
+                    node.stop().await;
+                    drop(cluster);
+                }
+            }
+            "held" => self.held = Some(held(plan.observed).await?),
+            _ => {}
         }
-        quorum.held = Some(held(plan.observed).await?);
-        Ok(quorum)
+        Ok(())
     }
 
     /// Measures fail-overs at this ttl, unless that was done.

@@ -17,7 +17,16 @@ class Client:
     async def connect(self, servers, ttl):
         client = await nats.connect(servers, connect_timeout=5)
         config = api.KeyValueConfig(bucket=f"theirs-{int(ttl * 1000)}", ttl=ttl, replicas=3 if len(servers) > 1 else 1)
-        self.kv = await client.jetstream(timeout=5).create_key_value(config)
+        stream = client.jetstream(timeout=5)
+        for attempt in range(20):
+            try:
+                self.kv = await stream.create_key_value(config)
+                return
+            except Exception:
+                # Several clients create it at once, and the servers elect a leader of it.
+                if attempt == 19:
+                    raise
+                await asyncio.sleep(0.2)
 
     def lead(self, name):
         return self.loop.run_until_complete(self.lead_async(name))
