@@ -202,6 +202,10 @@ async fn wait(told: &mut watch::Receiver<Told>, mut entry: Option<Entry>, age: D
 }
 
 impl Recipe for Nats {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.client.config.skew)
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::NATS
     }
@@ -403,6 +407,16 @@ impl Contender {
         let (key, identity) = (Arc::clone(&self.wish.name), Arc::clone(&self.wish.identity));
         for _ in 0..2 {
             let Some((revision, token)) = self.held else { break };
+            // An error: the renewal finds out.
+            if let Ok(Some(bucket)) = self.client.bucket(None).await
+                && !bucket.max_age.is_zero()
+                && bucket.max_age < self.wish.ttl
+            {
+                let (age, ttl) = (bucket.max_age, self.wish.ttl);
+                return Err(ended(format!(
+                    "the max-age of the bucket was changed to {age:?}: the ttl is {ttl:?}"
+                )));
+            }
             let sent = self.wish.now();
             if let Some(revision) =
                 self.client.write(&key, revision, self.headers(Some(token)), &identity).await?

@@ -205,3 +205,18 @@ async fn a_candidate_that_gives_up_without_a_reply_leaves_nothing() {
         assert!(BootClock.now() < start + TTL * 3 / 4, "the entry of a candidate that gave up was left");
     }
 }
+
+/// Somebody shortens the max-age of the bucket: entries would expire before the lease of their leader ends. The leader steps
+/// down, and names the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_notices_that_the_max_age_was_shortened() {
+    let servers = block_in_place(one);
+    let engine = connect(&servers);
+    let leader = lead(&engine, "age", TTL, "me").await;
+    block_in_place(|| servers.tool(&["age", "test", "3"]));
+    within("the loss", leader.lost()).await;
+    let loss = leader.loss();
+    assert!(matches!(&loss, Some(Loss::Ended(error)) if error.to_string().contains("max-age")), "{loss:?}");
+    let error = engine.election("age").ttl(TTL).join().unwrap().lead().await.unwrap_err();
+    assert!(error.to_string().contains("live for 3s"), "{error}");
+}
