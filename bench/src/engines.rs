@@ -81,8 +81,8 @@ pub(crate) struct Plan {
 const FULL: Plan = Plan {
     handovers: 60,
     span: Duration::from_secs(6),
-    rounds: 4,
-    kills: 6,
+    rounds: 3,
+    kills: 4,
     // A multiple of the time between two renewals, a third of the ttl.
     observed: Duration::from_secs(20),
 };

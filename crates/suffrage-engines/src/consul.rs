@@ -81,6 +81,10 @@ impl Consul {
 }
 
 impl Recipe for Consul {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        ttl.min(LONGEST_DELAY)
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::CONSUL
     }

@@ -97,6 +97,10 @@ impl ForeignTokens {
 }
 
 impl Recipe for Kubernetes {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        self.shortest_duration.map_or(ttl, |shortest| shortest.min(ttl))
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::KUBERNETES
     }
@@ -125,7 +129,7 @@ impl Recipe for Kubernetes {
             follower: self.follower.clone(),
             turns: Arc::clone(&self.turns),
             random: random_name(),
-            duration: self.shortest_duration.map_or(wish.ttl, |shortest| shortest.min(wish.ttl)),
+            duration: self.longest_validity(wish.ttl),
             wish,
             held: None,
             token: 0,
