@@ -1,6 +1,7 @@
 //! The same measurements of our own quorum lease: three processes of `suffrage node`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use super::measure::{HELD, HELD_TTL, Load};
@@ -46,9 +47,9 @@ impl Quorum {
 
     /// Measures fail-overs at this ttl, unless that was done.
     pub(crate) async fn measure_failover(&mut self, ttl: Duration, kills: usize) -> Result<(), String> {
-        if !self.failovers.contains_key(&ttl) {
+        if let Entry::Vacant(entry) = self.failovers.entry(ttl) {
             let effort = failover::Effort { clusters: 1, kills };
-            self.failovers.insert(ttl, failover::suffrage(ttl, effort).await?);
+            entry.insert(failover::suffrage(ttl, effort).await?);
         }
         Ok(())
     }
