@@ -399,13 +399,7 @@ impl Candidate for LeaseCandidate {
     }
 
     fn renew(&mut self) -> Pending<'_, Result<Grant, Error>> {
-        Box::pin(async move {
-            self.extend().await.map_err(|error| match error {
-                // A permission that is missing now may be back before the lease ends.
-                Error::Refused { engine, reason } => Error::Unavailable { engine, reason },
-                error => error,
-            })
-        })
+        Box::pin(self.extend())
     }
 
     fn ended(&mut self) -> Pending<'_, Error> {
