@@ -257,7 +257,8 @@ impl Run<'_> {
             1 => "1 server".to_string(),
             count => format!("{count} servers"),
         };
-        self.report.title = format!("{} {}, {servers}", kind.name(), case.version);
+        let version = case.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        self.report.title = format!("{}{version}, {servers}", kind.name());
         if self.flags.wants("handover") {
             self.measure_handover(&case).await?;
         }

@@ -171,7 +171,7 @@ pub(crate) struct Case {
     /// The programs of its own client.
     folder: Folder,
     /// The version of the servers.
-    pub(crate) version: String,
+    pub(crate) version: Option<String>,
     /// The server that leads the others, where clients are the faster for it and the server tells.
     leading: usize,
     /// The API server of Kubernetes.
@@ -183,7 +183,9 @@ impl Case {
     pub(crate) fn start(kind: Kind) -> Result<Case, String> {
         let folder = Folder::create(kind.scheme())?;
         let output = kind.version().stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-        let version = version_in(&String::from_utf8_lossy(&output.stdout)).unwrap_or("?").to_string();
+        let text = String::from_utf8_lossy(&output.stdout);
+        // A server that was built without its version says 0.0.0.
+        let version = version_in(&text).filter(|version| *version != "0.0.0").map(str::to_string);
         let (mut leading, mut api_server) = (0, None);
         let servers: Box<dyn Servers + Sync> = match kind {
             Kind::Etcd => {
