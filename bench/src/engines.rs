@@ -6,7 +6,6 @@ mod measure;
 mod ours;
 mod quorum;
 mod report;
-mod wire;
 
 use std::process::ExitCode;
 use std::sync::Arc;

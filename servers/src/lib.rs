@@ -3,7 +3,7 @@
 //!
 //! - [`Servers`] is what all engines have: addresses, a URL, and faults. Each engine has a module with its servers.
 //! - [`programs`] finds and installs programs, and runs clients of others.
-//! - [`Proxy`] stands between a client and a server.
+//! - [`Proxy`] stands between a client and a server. It loses, delays, or counts requests.
 //!
 //! Failures panic, as in tests: a benchmark turns a panic into its error message.
 #![cfg(target_os = "linux")]
@@ -17,6 +17,7 @@ pub mod postgres;
 pub mod programs;
 mod proxy;
 pub mod redis;
+mod requests;
 pub mod zookeeper;
 
 use std::net::SocketAddr;
@@ -25,7 +26,8 @@ use std::time::Duration;
 use suffrage_node::clock::Clock as _;
 
 pub use programs::{Foreign, Server};
-pub use proxy::{Mode, Observer, Proxy};
+pub use proxy::{Mode, Proxy};
+pub use requests::{Protocol, RequestCounter};
 
 /// How long a test waits for a condition before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(90);

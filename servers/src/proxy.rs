@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,6 +10,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+
+use crate::requests::{Protocol, RequestCounter};
 
 /// What a proxy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ struct State {
 }
 
 /// Sees the bytes that a client sends over one connection.
-pub type Observer = Box<dyn FnMut(&[u8]) + Send>;
+type Observer = Box<dyn FnMut(&[u8]) + Send>;
 
 /// A running proxy. Ends when it is dropped.
 pub struct Proxy {
@@ -58,7 +61,7 @@ impl Proxy {
     }
 
     /// Starts a proxy of this server, with an observer of each connection.
-    pub async fn observed(server: SocketAddr, observer: impl Fn() -> Observer + Send + 'static) -> Proxy {
+    async fn observed(server: SocketAddr, observer: impl Fn() -> Observer + Send + 'static) -> Proxy {
         let listener = TcpListener::bind(suffrage_testbed::address()).await.expect("a free address");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(watch::Sender::new(State { mode: Mode::Pass, cuts: 0 }));
@@ -71,6 +74,18 @@ impl Proxy {
             }
         });
         Proxy { address, state, task }
+    }
+
+    /// Starts a proxy of this server that adds up the requests of all connections.
+    pub async fn counting(server: SocketAddr, protocol: Protocol, requests: &Arc<AtomicU64>) -> Proxy {
+        let requests = Arc::clone(requests);
+        let observer = move || -> Observer {
+            let (mut counter, requests) = (RequestCounter::new(protocol), Arc::clone(&requests));
+            Box::new(move |bytes| {
+                requests.fetch_add(counter.count(bytes), Ordering::Relaxed);
+            })
+        };
+        Proxy::observed(server, observer).await
     }
 
     /// Changes what the proxy does.

@@ -12,9 +12,8 @@ use suffrage_servers::kubernetes::{self, Kubernetes};
 use suffrage_servers::nats::{self, Nats};
 use suffrage_servers::programs::{program, python};
 use suffrage_servers::zookeeper::{self, ZooKeeper};
-use suffrage_servers::{Foreign, PATIENCE, Servers, postgres, redis};
+use suffrage_servers::{Foreign, PATIENCE, Protocol, Servers, postgres, redis};
 
-use super::wire::Protocol;
 use crate::processes::Folder;
 
 /// An engine.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use suffrage_servers::{Observer, Proxy, now};
+use suffrage_servers::{Proxy, now};
 
 use super::case::{Case, Client};
 use super::ours;
-use super::wire::RequestCounter;
 use crate::processes::Usage;
 use crate::times::Times;
 
@@ -202,14 +201,7 @@ impl CountedServers {
         };
         let mut proxies = Vec::new();
         for address in addresses {
-            let requests = Arc::clone(&requests);
-            let observer = move || -> Observer {
-                let (mut counter, requests) = (RequestCounter::new(protocol), Arc::clone(&requests));
-                Box::new(move |bytes| {
-                    requests.fetch_add(counter.count(bytes), Ordering::Relaxed);
-                })
-            };
-            proxies.push(Proxy::observed(address, observer).await);
+            proxies.push(Proxy::counting(address, protocol, &requests).await);
         }
         let addresses = proxies.iter().map(|proxy| proxy.address).collect();
         CountedServers { addresses, requests, _proxies: proxies }

@@ -2,7 +2,7 @@
 
 /// The protocol of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     /// gRPC over HTTP/2: a request is a DATA frame of the client, which is one message of etcd's clients.
     Grpc,
     /// PostgreSQL: a request is a round trip, which ends by Query or Sync.
@@ -24,7 +24,7 @@ const SSL_REQUEST: u32 = 80_877_103;
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(crate) struct RequestCounter {
+pub struct RequestCounter {
     protocol: Protocol,
     /// Bytes that are not a whole message yet.
     rest: Vec<u8>,
@@ -45,12 +45,13 @@ fn frame(length: usize, is_request: bool) -> Frame {
 }
 
 impl RequestCounter {
-    pub(crate) fn new(protocol: Protocol) -> RequestCounter {
+    /// A connection that has not begun.
+    pub fn new(protocol: Protocol) -> RequestCounter {
         RequestCounter { protocol, rest: Vec::new(), opened: false }
     }
 
     /// The number of requests that these bytes complete.
-    pub(crate) fn count(&mut self, bytes: &[u8]) -> u64 {
+    pub fn count(&mut self, bytes: &[u8]) -> u64 {
         self.rest.extend_from_slice(bytes);
         let (mut start, mut requests) = (0, 0);
         while let Some(found) = self.next(&self.rest[start..]) {
