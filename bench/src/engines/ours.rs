@@ -34,9 +34,14 @@ async fn lead(election: &Election) -> Result<Leadership, String> {
     led.map_err(|error| error.to_string())
 }
 
-/// Leads one election until the process is killed: `candidate URL TTL_MS NAME`.
+/// Leads one election until the process is killed or the benchmark has ended: `candidate URL TTL_MS NAME`.
 pub(crate) async fn candidate(url: &str, ttl: Duration, name: &str) -> Result<(), String> {
     let election = join(&connect(url)?, name, ttl)?;
+    std::thread::spawn(|| {
+        // The end of the benchmark ends its standard input, which has no lines.
+        _ = std::io::stdin().lines().count();
+        std::process::exit(0);
+    });
     let leadership = lead(&election).await?;
     println!("leads");
     leadership.lost().await;
