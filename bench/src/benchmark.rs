@@ -69,10 +69,10 @@ pub(crate) struct BenchConfig {
 }
 
 /// Prints progress on standard error.
-struct Progress(Instant);
+pub(crate) struct Progress(pub(crate) Instant);
 
 impl Progress {
-    fn print(&self, what: &str) {
+    pub(crate) fn print(&self, what: &str) {
         eprintln!("[{:>4} s] {what}", self.0.elapsed().as_secs());
     }
 }
@@ -112,15 +112,12 @@ impl BenchConfig {
 
 impl Bench {
     fn describe(&mut self) {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split(' ').next().unwrap_or("?").to_string();
         let other = self.etcd.as_deref().map_or("no etcd".to_string(), etcd::version);
         let (version, profile) =
             (env!("CARGO_PKG_VERSION"), if cfg!(debug_assertions) { "debug" } else { "release" });
         self.report.setting.push(format!(
-            "three nodes of suffrage {version} ({profile}) and three servers of {other}, on loopback, {cpus} CPUs, load \
-             {load} at the start"
+            "three nodes of suffrage {version} ({profile}) and three servers of {other}, on loopback, {}",
+            machine()
         ));
         if profile == "debug" {
             self.report.notes.push("this is a debug build: its results are not valid".to_string());
@@ -358,6 +355,13 @@ impl Bench {
         held.release().await;
         Ok(cost)
     }
+}
+
+/// The number of CPUs and the load of this machine.
+pub(crate) fn machine() -> String {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!("{cpus} CPUs, load {} at the start", load.split(' ').next().unwrap_or("?"))
 }
 
 /// Measures keys of etcd, each with its own lease or all with one lease.

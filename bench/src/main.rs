@@ -1,10 +1,12 @@
 //! Benchmark of a three-node cluster of `suffrage node` and a three-node etcd on one machine: `cargo xtask bench cluster`.
-//! With `distance` as first argument, the benchmark of nodes far from each other.
+//! With `distance` as first argument, the benchmark of nodes far from each other; with `engines`, that of elections on
+//! engines.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time and runs programs")]
 
 mod benchmark;
 mod cluster;
 mod distance;
+mod engines;
 mod etcd;
 mod http;
 mod measure;
@@ -34,10 +36,10 @@ Exit codes: 0 all measured targets are met, 1 a target is missed or the benchmar
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, rest @ ..] = arguments.as_slice()
-        && first == "distance"
-    {
-        return distance::main(rest);
+    match arguments.as_slice() {
+        [first, rest @ ..] if first == "distance" => return distance::main(rest),
+        [first, rest @ ..] if first == "engines" => return engines::main(rest),
+        _ => {}
     }
     let mut config = BenchConfig { plan: FULL, parts: Vec::new(), etcd: true };
     let mut json = false;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::etcd::{Client, Renewals};
 
 /// Waits for all tasks. Returns the first error.
-async fn all<T: 'static>(mut tasks: JoinSet<Result<T, String>>) -> Result<Vec<T>, String> {
+pub(crate) async fn all<T: 'static>(mut tasks: JoinSet<Result<T, String>>) -> Result<Vec<T>, String> {
     let mut results = Vec::new();
     while let Some(result) = tasks.join_next().await {
         results.push(result.map_err(|error| error.to_string())??);
@@ -21,13 +21,13 @@ async fn all<T: 'static>(mut tasks: JoinSet<Result<T, String>>) -> Result<Vec<T>
 }
 
 /// A lease of etcd that is renewed every third of its ttl. Dropping it stops the renewals, like the kill of its client.
-struct KeptLease {
-    id: i64,
+pub(crate) struct KeptLease {
+    pub(crate) id: i64,
     renewing: tokio::task::JoinHandle<()>,
 }
 
 impl KeptLease {
-    async fn grant(client: &Client, seconds: i64) -> Result<KeptLease, String> {
+    pub(crate) async fn grant(client: &Client, seconds: i64) -> Result<KeptLease, String> {
         let (id, seconds) = client.grant(seconds).await?;
         let (mut renewals, mut renewed): (Renewals, _) = client.keep_alive().await?;
         let third = Duration::from_secs(seconds as u64) / 3;

@@ -79,6 +79,18 @@ impl Usage {
         Usage { cpu: cpu(&read("stat")), memory, anonymous }
     }
 
+    /// The usage of processes with their descendants: a server may start a process for each connection.
+    pub(crate) fn of_trees(roots: &[u32]) -> Usage {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let parent = |id: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            Some((id, parent(&stat)?))
+        };
+        let processes = with_descendants(roots, &ids.filter_map(parent).collect::<Vec<_>>());
+        Usage::sum(processes.iter().map(|id| Usage::of(&id.to_string())))
+    }
+
     /// The sum of usages.
     pub(crate) fn sum(usages: impl IntoIterator<Item = Usage>) -> Usage {
         usages.into_iter().fold(Usage::default(), |sum, one| Usage {
@@ -89,10 +101,32 @@ impl Usage {
     }
 }
 
+/// The fields of `/proc/../stat` after the name of the program, which is in brackets and may contain spaces and brackets.
+fn fields(stat: &str) -> Vec<&str> {
+    stat.rsplit(')').next().unwrap_or("").split_whitespace().collect()
+}
+
+/// The parent of a process, from `/proc/../stat`.
+fn parent(stat: &str) -> Option<u32> {
+    fields(stat).get(1)?.parse().ok()
+}
+
+/// The roots and all processes below them, of pairs of a process and its parent.
+fn with_descendants(roots: &[u32], parents: &[(u32, u32)]) -> Vec<u32> {
+    let mut found = roots.to_vec();
+    let mut next = 0;
+    while let Some(process) = found.get(next).copied() {
+        next += 1;
+        let children = parents.iter().filter(|(child, parent)| *parent == process && !found.contains(child));
+        let children: Vec<u32> = children.map(|(child, _)| *child).collect();
+        found.extend(children);
+    }
+    found
+}
+
 /// Seconds of CPU from `/proc/../stat`, which has 100 ticks per second.
 fn cpu(stat: &str) -> f64 {
-    // The name of the program in brackets may contain spaces and brackets.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let fields = fields(stat);
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
 }
@@ -141,11 +175,18 @@ mod tests {
     #[test]
     fn resource_usage_is_parsed() {
         let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 4 0 100 9 9";
-        assert_eq!(cpu(stat), 3.0);
+        assert_eq!((cpu(stat), parent(stat), parent("")), (3.0, Some(1), None));
         let status = "Name:\tx\nVmHWM:\t  30 kB\nVmRSS:\t   20 kB\nRssAnon:\t   5 kB\n";
         assert_eq!((memory(status, "VmRSS:"), memory(status, "RssAnon:")), (20_480, 5_120));
         assert_eq!((cpu(""), memory("", "VmRSS:")), (0.0, 0), "an ended process has no usage");
         assert!(Usage::of("self").memory > 0);
+    }
+
+    #[test]
+    fn descendants_are_found() {
+        let parents = [(1, 0), (5, 1), (7, 5), (9, 7), (8, 1), (10, 9)];
+        assert_eq!(with_descendants(&[5, 8], &parents), [5, 8, 7, 9, 10]);
+        assert!(Usage::of_trees(&[std::process::id()]).memory > 0);
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) enum Unit {
     Millis,
     /// Per second: more is better.
     PerSecond,
+    /// Requests per second that something costs: less is better.
+    Requests,
     /// Per cent of one CPU: less is better.
     Cpu,
     /// Megabytes: less is better.
@@ -18,10 +20,10 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Millis => "ms",
-            Unit::PerSecond => "/s",
+            Unit::PerSecond | Unit::Requests => "/s",
             Unit::Cpu => "% of a CPU",
             Unit::Megabytes => "MB",
             Unit::Count => "",
@@ -32,12 +34,19 @@ impl Unit {
         matches!(self, Unit::PerSecond | Unit::Count)
     }
 
+    /// How many times better our figure is than theirs.
+    pub(crate) fn times_better(self, ours: f64, theirs: f64) -> Option<f64> {
+        let (good, bad) = if self.more_is_better() { (ours, theirs) } else { (theirs, ours) };
+        (bad > 0.0).then(|| good / bad)
+    }
+
     /// Formats a figure with at least three digits.
-    fn show(self, figure: f64) -> String {
+    pub(crate) fn show(self, figure: f64) -> String {
         let digits = match figure.abs() {
             0.0 => 0,
             figure if self == Unit::Count || figure >= 100.0 => 0,
             figure if figure >= 10.0 => 1,
+            figure if figure < 0.1 => 4,
             _ => 2,
         };
         format!("{figure:.digits$} {}", self.name()).trim_end().to_string()
@@ -57,9 +66,7 @@ pub(crate) struct Row {
 impl Row {
     /// The ratio to etcd: how many times better suffrage is.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        let (ours, theirs) = (self.suffrage?, self.etcd?);
-        let (good, bad) = if self.unit.more_is_better() { (ours, theirs) } else { (theirs, ours) };
-        (bad > 0.0).then(|| good / bad)
+        self.unit.times_better(self.suffrage?, self.etcd?)
     }
 
     fn json(&self) -> Value {
@@ -77,6 +84,17 @@ pub(crate) struct Verdict {
     pub(crate) measured: String,
     /// None if the figure was not measured.
     pub(crate) met: Option<bool>,
+}
+
+impl Verdict {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "target": self.target, "measured": self.measured, "met": self.met })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let word = self.met.map_or("-", |met| if met { "met" } else { "MISSED" });
+        format!("{word:<7} {}: {}", self.target, self.measured)
+    }
 }
 
 /// The results of a benchmark.
@@ -146,11 +164,7 @@ impl Report {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let verdicts: Vec<Value> = self
-            .verdicts()
-            .iter()
-            .map(|verdict| json!({ "target": verdict.target, "measured": verdict.measured, "met": verdict.met }))
-            .collect();
+        let verdicts: Vec<Value> = self.verdicts().iter().map(Verdict::json).collect();
         let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
         json!({ "setting": self.setting, "rows": rows, "targets": verdicts, "notes": self.notes })
     }
@@ -165,10 +179,7 @@ impl Report {
             lines.push(format!("{:<54} {suffrage:>16} {etcd:>16} {ratio:>8}", row.what));
         }
         lines.push("\nratio: how many times better suffrage is\n".to_string());
-        for Verdict { target, measured, met } in self.verdicts() {
-            let word = met.map_or("-", |met| if met { "met" } else { "MISSED" });
-            lines.push(format!("{word:<7} {target}: {measured}"));
-        }
+        lines.extend(self.verdicts().iter().map(Verdict::text));
         lines.push(String::new());
         lines.extend(self.notes.iter().map(|note| format!("- {note}")));
         lines.join("\n")

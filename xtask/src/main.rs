@@ -59,6 +59,10 @@ usage: cargo xtask <task>
   bench cluster [--json] [--quick] [--without-etcd] [--only PART]
                             compares three real nodes with a real three-node etcd: failover, handover, acquisitions
                             and held elections as ratios; checks the targets
+  bench engines [--json] [--quick] [--only ENGINE]
+                            compares elections on real servers of etcd, PostgreSQL, Consul, ZooKeeper, NATS and Redis
+                            with the engines' own clients and with three nodes: handover, acquisitions, failover and
+                            load on the servers; installs what is missing; checks the targets
   bench distance [--minutes N] [--cold-starts N] [--rtt-ms N] [--json]
                             measures three real nodes with a round trip of 200 ms between them: the time until somebody
                             leads in a new cluster, and changes of leader; checks the targets; needs root";
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
         ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),
         ["bench", "cluster", flags @ ..] => bench_cluster(flags),
+        ["bench", "engines", flags @ ..] => bench_cluster(&[&["engines"], flags].concat()),
         ["bench", "distance", flags @ ..] => bench_cluster(&[&["distance"], flags].concat()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

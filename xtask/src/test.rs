@@ -11,7 +11,8 @@ use crate::programs::{Kind, Programs};
 use crate::{build, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
 
 /// Packages that are not published.
-const NOT_PUBLISHED: &[&str] = &["suffrage-bench", "suffrage-fuzz", "suffrage-testbed", "xtask"];
+const NOT_PUBLISHED: &[&str] =
+    &["suffrage-bench", "suffrage-fuzz", "suffrage-servers", "suffrage-testbed", "xtask"];
 /// Tests that need root and network namespaces. They load the machine and run one at a time.
 const NETWORK_FAULTS: &str = "network_faults::";
 /// The packages without fast tests: the laboratory takes long to compile, and others need root.
@@ -23,6 +24,7 @@ const NOT_FAST: &[&str] = &[
     "suffrage-fuzz",
     "suffrage-lab",
     "suffrage-papers",
+    "suffrage-servers",
     "suffrage-testbed",
     "xtask",
 ];

@@ -82,6 +82,11 @@ impl<'c> HeldElections<'c> {
         Cost { lost: self.held.iter().filter(|leadership| !leadership.is_valid()).count(), ..cost }
     }
 
+    /// The messages that the holder has sent.
+    pub(crate) async fn messages_sent(&self) -> Result<u64, String> {
+        Ok(self.node.metrics().await.map_err(|error| error.to_string())?.messages_sent)
+    }
+
     pub(crate) async fn release(self) {
         drop(self.held);
         self.node.stop().await;

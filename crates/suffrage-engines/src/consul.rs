@@ -81,6 +81,10 @@ impl Consul {
 }
 
 impl Recipe for Consul {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        ttl.min(LONGEST_DELAY)
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::CONSUL
     }
@@ -341,13 +345,7 @@ impl Candidate for SessionCandidate {
     }
 
     fn renew(&mut self) -> Pending<'_, Result<Grant, Error>> {
-        Box::pin(async move {
-            self.extend().await.map_err(|error| match error {
-                // A permission that is missing now may be back before the lease ends.
-                Error::Refused { engine, reason } => Error::Unavailable { engine, reason },
-                error => error,
-            })
-        })
+        Box::pin(self.extend())
     }
 
     fn ended(&mut self) -> Pending<'_, Error> {

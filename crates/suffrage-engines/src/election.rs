@@ -162,7 +162,8 @@ impl ElectionBuilder {
         self
     }
 
-    /// How long before the end of the lease [`Leadership::lost`] returns. Default: a tenth of the ttl.
+    /// How long before the end of the lease [`Leadership::lost`] returns. Default: a tenth of the ttl, or of the validity if
+    /// that is shorter.
     pub fn stop_margin(mut self, margin: Duration) -> ElectionBuilder {
         self.margin = Some(margin);
         self
@@ -194,10 +195,11 @@ impl ElectionBuilder {
         if !(0.0..=0.2).contains(&self.drift) {
             return Err(unsupported(format!("needs a drift bound of 0 to 0.2, not {}", self.drift)));
         }
-        let margin = self.margin.unwrap_or(self.ttl / 10);
-        if margin > self.ttl / 2 {
+        let validity = self.engine.recipe.longest_validity(self.ttl);
+        let margin = self.margin.unwrap_or(validity / 10);
+        if margin > validity / 2 {
             return Err(unsupported(format!(
-                "has no lease left: a stop margin of {margin:?} is above half the ttl"
+                "has no lease left: a stop margin of {margin:?} is above half of {validity:?}, for which a lease is valid"
             )));
         }
         let wish = Wish {

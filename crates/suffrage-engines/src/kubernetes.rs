@@ -97,6 +97,10 @@ impl ForeignTokens {
 }
 
 impl Recipe for Kubernetes {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        self.shortest_duration.map_or(ttl, |shortest| shortest.min(ttl))
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::KUBERNETES
     }
@@ -125,7 +129,7 @@ impl Recipe for Kubernetes {
             follower: self.follower.clone(),
             turns: Arc::clone(&self.turns),
             random: random_name(),
-            duration: self.shortest_duration.map_or(wish.ttl, |shortest| shortest.min(wish.ttl)),
+            duration: self.longest_validity(wish.ttl),
             wish,
             held: None,
             token: 0,
@@ -395,13 +399,7 @@ impl Candidate for LeaseCandidate {
     }
 
     fn renew(&mut self) -> Pending<'_, Result<Grant, Error>> {
-        Box::pin(async move {
-            self.extend().await.map_err(|error| match error {
-                // A permission that is missing now may be back before the lease ends.
-                Error::Refused { engine, reason } => Error::Unavailable { engine, reason },
-                error => error,
-            })
-        })
+        Box::pin(self.extend())
     }
 
     fn ended(&mut self) -> Pending<'_, Error> {

@@ -60,7 +60,7 @@ mod tenure;
 #[allow(dead_code, reason = "PostgreSQL uses only its certificates")]
 mod transport;
 mod url;
-#[cfg(any(feature = "http", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "http", feature = "nats", feature = "postgres", feature = "redis"))]
 mod waiting;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;

@@ -21,9 +21,8 @@ mod credentials;
 mod link;
 mod watcher;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -35,6 +34,7 @@ use self::credentials::Credentials;
 use self::watcher::{Told, Watcher};
 use crate::recipe::{Candidate, Grant, Leader, Pending, Recipe, Status, Wish};
 use crate::url::{Secret, Url};
+use crate::waiting::Turns;
 use crate::{Error, Facts, Moment};
 
 const NAME: &str = "NATS";
@@ -91,9 +91,6 @@ struct Config {
     replicas: Option<u64>,
     skew: Duration,
 }
-
-/// The local candidates of a key, one of which contends at a time.
-type Turns = Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>>;
 
 /// Elections on NATS.
 pub(crate) struct Nats {
@@ -202,6 +199,10 @@ async fn wait(told: &mut watch::Receiver<Told>, mut entry: Option<Entry>, age: D
 }
 
 impl Recipe for Nats {
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        ttl.saturating_sub(self.client.config.skew)
+    }
+
     fn facts(&self) -> &'static Facts {
         &crate::facts::NATS
     }
@@ -341,17 +342,7 @@ impl Contender {
         if self.turn.is_some() {
             return;
         }
-        let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            let known = turns.get(&*self.wish.name).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                let turn = Arc::default();
-                turns.insert(self.wish.name.to_string(), Arc::downgrade(&turn));
-                turn
-            })
-        };
-        self.turn = Some(turn.lock_owned().await);
+        self.turn = Some(self.turns.wait(&self.wish.name).await);
     }
 
     async fn campaign(&mut self) -> Result<Grant, Error> {
@@ -403,6 +394,16 @@ impl Contender {
         let (key, identity) = (Arc::clone(&self.wish.name), Arc::clone(&self.wish.identity));
         for _ in 0..2 {
             let Some((revision, token)) = self.held else { break };
+            // An error: the renewal finds out.
+            if let Ok(Some(bucket)) = self.client.bucket(None).await
+                && !bucket.max_age.is_zero()
+                && bucket.max_age < self.wish.ttl
+            {
+                let (age, ttl) = (bucket.max_age, self.wish.ttl);
+                return Err(ended(format!(
+                    "the max-age of the bucket was changed to {age:?}: the ttl is {ttl:?}"
+                )));
+            }
             let sent = self.wish.now();
             if let Some(revision) =
                 self.client.write(&key, revision, self.headers(Some(token)), &identity).await?

@@ -57,6 +57,11 @@ pub(crate) trait Recipe: Send + Sync {
         Duration::from_secs(3).max(self.facts().shortest_ttl)
     }
 
+    /// The longest time for which a lease of this ttl can be valid: a URL or an engine may allow less than the ttl.
+    fn longest_validity(&self, ttl: Duration) -> Duration {
+        ttl
+    }
+
     /// Checks the name of an election: what the engine cannot store is [`Error::Unsupported`].
     fn check_name(&self, _name: &str) -> Result<(), Error> {
         Ok(())

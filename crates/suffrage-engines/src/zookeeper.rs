@@ -406,51 +406,74 @@ impl Contender {
     async fn queue(&self, session: i64) -> Result<Queue, Error> {
         let folder = &self.folder;
         let children = async |link: &Link| {
-            link.sync(folder).await?;
-            link.children(folder, false).await
+            // Both requests travel together: a server serves the requests of a connection in their order.
+            let (synced, children) = tokio::join!(biased; link.sync(folder), link.children(folder, false));
+            synced.and(children)
         };
-        match self.session.with(session, children).await? {
+        self.queue_of(self.session.with(session, children).await?)
+    }
+
+    /// The queue of these children. Empty if there is no folder.
+    fn queue_of(&self, children: Result<Vec<String>, Code>) -> Result<Queue, Error> {
+        match children {
             Ok(children) => Ok(Queue::new(self.config.layout, children)),
             Err(Code::NO_NODE) => Ok(Queue { candidates: Vec::new(), unknown: None }),
             Err(code) => Err(unexpected(&self.folder, code)),
         }
     }
 
-    /// The own node: the known one, that of an earlier request without a reply, or a new one.
-    async fn stand(&mut self, session: i64) -> Result<Node, Error> {
+    /// An error if a child of another recipe is there.
+    fn refuse_unknown(&self, queue: &Queue) -> Result<(), Error> {
+        match &queue.unknown {
+            Some(unknown) => Err(refused(format!("{}: {}", self.folder, Queue::remark(unknown)))),
+            None => Ok(()),
+        }
+    }
+
+    /// The own node: the known one, that of an earlier request without a reply, or a new one. With a new one come the
+    /// children, by a server that has created it: none that was created before is missing.
+    async fn stand(&mut self, session: i64) -> Result<(Node, Option<Queue>), Error> {
         // Nodes of an earlier session end with it.
         self.node.take_if(|node| node.session != session);
         self.attempt.take_if(|(attempted, _)| *attempted != session);
         if let Some(node) = &self.node {
-            return Ok(node.clone());
+            return Ok((node.clone(), None));
         }
         self.own = None;
         if let Some(node) = self.find(session).await? {
-            return Ok(self.node.insert(node).clone());
+            return Ok((self.node.insert(node).clone(), None));
         }
         let uuid = uuid()?;
         let path = self.path(&self.config.layout.prefix(&uuid));
-        let queue = self.queue(session).await?;
-        if let Some(unknown) = queue.unknown {
-            return Err(refused(format!("{}: {}", self.folder, Queue::remark(&unknown))));
-        }
+        // A list that is a little old will do: the one that comes with the own node is not.
+        let children = async |link: &Link| link.children(&self.folder, false).await;
+        let children = self.session.with(session, children).await?;
+        self.refuse_unknown(&self.queue_of(children)?)?;
         self.attempt = Some((session, uuid));
         let (identity, acl) = (&*self.wish.identity, self.config.acl);
         let create = async |link: &Link| {
             loop {
-                match link.create(&path, identity, acl, Mode::EphemeralSequential).await? {
+                // Both requests travel together: a server serves the requests of a connection in their order.
+                let (created, children) = tokio::join!(
+                    biased;
+                    link.create(&path, identity, acl, Mode::EphemeralSequential),
+                    link.children(&self.folder, false),
+                );
+                match created? {
                     Err(Code::NO_NODE) => match create_folder(link, &self.folder, acl, true).await? {
                         Ok(()) => {}
                         Err(code) => return Ok(Err(code)),
                     },
-                    reply => return Ok(reply),
+                    Err(code) => return Ok(Err(code)),
+                    Ok((path, stat)) => return Ok(Ok((path, stat, children?))),
                 }
             }
         };
         match self.session.with(session, create).await? {
-            Ok((path, stat)) => {
+            Ok((path, stat, children)) => {
                 let name = path.rsplit('/').next().unwrap_or_default().to_string();
-                Ok(self.node.insert(Node { session, name, token: stat.czxid }).clone())
+                let queue = self.queue_of(children)?;
+                Ok((self.node.insert(Node { session, name, token: stat.czxid }).clone(), Some(queue)))
             }
             Err(code) => {
                 self.attempt = None;
@@ -504,17 +527,18 @@ impl Contender {
 
     async fn campaign(&mut self) -> Result<Grant, Error> {
         let session = self.session.ready().await?;
-        let node = self.stand(session).await?;
+        let (node, mut known) = self.stand(session).await?;
         let path = self.path(&node.name);
         loop {
-            let queue = self.queue(session).await?;
+            let queue = match known.take() {
+                Some(queue) => queue,
+                None => self.queue(session).await?,
+            };
             let Some(place) = queue.candidates.iter().position(|child| *child == node.name) else {
                 (self.node, self.own) = (None, None);
                 return Err(ended("the node was deleted"));
             };
-            if let Some(unknown) = queue.unknown {
-                return Err(refused(format!("{}: {}", self.folder, Queue::remark(&unknown))));
-            }
+            self.refuse_unknown(&queue)?;
             let Some(before) = place.checked_sub(1) else { break };
             self.wait(&node, &queue.candidates[before]).await?;
         }

@@ -155,3 +155,20 @@ async fn a_lease_that_another_holds_ends_the_leadership() {
     let ended = other.renew().await.unwrap_err();
     assert!(matches!(&ended, Error::Ended { reason, .. } if reason.contains("deleted")), "{ended}");
 }
+
+/// A lease is valid for `shortest-duration` at most: a stop margin must leave half of that.
+#[test]
+fn a_stop_margin_leaves_half_of_the_shortest_duration() {
+    let folder = suffrage_testbed::Folder::new().unwrap();
+    let path = folder.path().join("config");
+    let config = "current-context: x\nclusters:\n- {name: x, cluster: {server: 'http://127.0.0.1:1'}}\n\
+                  contexts:\n- {name: x, context: {cluster: x}}\n";
+    std::fs::write(&path, config).unwrap();
+    let url = format!("kubernetes://x?kubeconfig={}&shortest-duration=4s", path.display());
+    let engine = crate::Engine::connect(&url, TestClock::default()).unwrap();
+    let election = || engine.election("x").ttl(Duration::from_secs(60));
+    assert!(election().join().is_ok(), "the default is a tenth of the validity");
+    assert!(election().stop_margin(Duration::from_secs(2)).join().is_ok());
+    let error = election().stop_margin(Duration::from_secs(3)).join().unwrap_err();
+    assert!(error.to_string().contains("above half of 4s"), "{error}");
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::link::{Link, parse_headers};
 use super::{Config, refused, unavailable};
@@ -66,6 +66,27 @@ pub(super) struct Bucket {
     pub(super) markers: bool,
 }
 
+/// The settings of a bucket, as a server has told them.
+struct KnownBucket {
+    link: std::sync::Weak<Link>,
+    bucket: Bucket,
+    /// When somebody has last asked for them.
+    asked: Instant,
+}
+
+impl KnownBucket {
+    /// The settings, if they were told over this connection and need not be asked for again. Once per max-age they must:
+    /// somebody may change them. One caller is then told to ask, and the others use what is known.
+    fn fresh(&mut self, link: &Arc<Link>) -> Option<Bucket> {
+        let is_same = std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link));
+        let is_fresh = self.bucket.max_age.is_zero() || self.asked.elapsed() < self.bucket.max_age;
+        if is_same && !is_fresh {
+            self.asked = Instant::now();
+        }
+        (is_same && is_fresh).then_some(self.bucket)
+    }
+}
+
 type Current = Option<Result<Arc<Link>, Error>>;
 
 /// Opens the connection when it is needed, in a task of its own: those who need it can be cancelled at any moment.
@@ -77,7 +98,7 @@ pub(super) struct Client {
     wanted: Arc<Notify>,
     opener: OnceLock<AbortHandle>,
     /// The settings of the bucket, as seen on this connection.
-    bucket: Mutex<Option<(std::sync::Weak<Link>, Bucket)>>,
+    bucket: Mutex<Option<KnownBucket>>,
 }
 
 impl Drop for Client {
@@ -158,10 +179,8 @@ impl Client {
     pub(super) async fn bucket(&self, create: Option<Duration>) -> Result<Option<Bucket>, Error> {
         let link = self.link().await?;
         let known = || self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((seen, bucket)) = &*known()
-            && std::ptr::eq(seen.as_ptr(), Arc::as_ptr(&link))
-        {
-            return Ok(Some(*bucket));
+        if let Some(bucket) = known().as_mut().and_then(|known| known.fresh(&link)) {
+            return Ok(Some(bucket));
         }
         let stream = self.stream();
         let info = match self.api(&format!("STREAM.INFO.{stream}"), &Value::Null).await? {
@@ -184,7 +203,7 @@ impl Client {
             replicas: config["num_replicas"].as_u64().unwrap_or(1),
             markers: config["subject_delete_marker_ttl"].as_u64().is_some_and(|ttl| ttl > 0),
         };
-        *known() = Some((Arc::downgrade(&link), bucket));
+        *known() = Some(KnownBucket { link: Arc::downgrade(&link), bucket, asked: Instant::now() });
         Ok(Some(bucket))
     }
 

@@ -5,27 +5,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
+use suffrage_servers::{Mode, PATIENCE, Proxy, Servers};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, PATIENCE};
-
-/// The running servers of an engine.
-pub(crate) trait Servers: Send {
-    /// The addresses of the servers for clients.
-    fn addresses(&self) -> Vec<SocketAddr>;
-    /// The URL of an engine with servers, or proxies of servers, at these addresses.
-    fn url(&self, addresses: &[SocketAddr]) -> String;
-    /// The ttl of the tests: the shortest that the servers grant.
-    fn ttl(&self) -> Duration;
-    /// Kills the leading server. False if there is only one.
-    fn kill_leading_server(&mut self) -> bool;
-    /// Kills all servers, and starts them again with their data, at the same addresses.
-    fn restart_all(&mut self);
-    /// Deletes the entry of the leader of an election, by the engine's own tool.
-    fn delete_entry(&self, name: &str);
-}
+use crate::support::{BootClock, CandidateProcess};
 
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: not in time"))

@@ -2,39 +2,22 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
+use suffrage_servers::etcd::{Etcd, PREFIX};
+use suffrage_servers::{Mode, PATIENCE, Proxy, Server, Servers as _};
 use suffrage_testbed::Folder;
 use tokio::time::{sleep, timeout};
 
-use crate::conformance::{Servers, conformance};
-use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, PATIENCE, Server, program};
-
-/// The prefix of all elections of these tests.
-const PREFIX: &str = "tests/engines";
-
-/// Running servers.
-struct Etcd {
-    /// Dropped before the folder.
-    servers: Vec<Server>,
-    folder: Folder,
-    peers: Vec<SocketAddr>,
-    clients: Vec<SocketAddr>,
-    /// Further flags of the servers.
-    flags: Vec<String>,
-    /// `https` if the flags say so.
-    scheme: &'static str,
-    /// The flags of `etcdctl`, after `--endpoints`.
-    client_flags: Vec<String>,
-}
+use crate::conformance::conformance;
+use crate::support::{BootClock, CandidateProcess};
 
 async fn start() -> Etcd {
-    Etcd::start(3, "http", |_| Vec::new()).await
+    tokio::task::block_in_place(|| Etcd::start(3, "http", |_| Vec::new()))
 }
 
 async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
@@ -48,81 +31,18 @@ async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> 
     }
 }
 
-impl Etcd {
-    async fn start(count: usize, scheme: &'static str, flags: impl FnOnce(&Folder) -> Vec<String>) -> Etcd {
-        let addresses = || (0..count).map(|_| suffrage_testbed::address()).collect();
-        let folder = Folder::new().unwrap();
-        let flags = flags(&folder);
-        let (servers, client_flags) = (Vec::new(), Vec::new());
-        let mut etcd =
-            Etcd { servers, folder, peers: addresses(), clients: addresses(), flags, scheme, client_flags };
-        etcd.servers = (0..count).map(|index| etcd.start_server(index)).collect();
-        if scheme == "http" {
-            eventually("a leading server", async || etcd.leading_server()).await;
-        }
-        etcd
-    }
+/// Clients of the servers.
+trait Clients {
+    fn engine(&self) -> Engine;
+    /// A candidate or observer of another implementation.
+    fn foreign(&self, arguments: &[&str]) -> Foreign;
+}
 
-    fn start_server(&self, index: usize) -> Server {
-        let scheme = self.scheme;
-        let (peer, client) = (self.peers[index], self.clients[index]);
-        let all: Vec<String> =
-            self.peers.iter().enumerate().map(|(index, peer)| format!("s{index}=http://{peer}")).collect();
-        let mut command = Command::new(program("etcd", "etcd-server", &[]));
-        command
-            .arg(format!("--name=s{index}"))
-            .arg(format!("--data-dir={}", self.folder.path().join(format!("s{index}")).display()))
-            .arg(format!("--listen-peer-urls=http://{peer}"))
-            .arg(format!("--initial-advertise-peer-urls=http://{peer}"))
-            .arg(format!("--listen-client-urls={scheme}://{client}"))
-            .arg(format!("--advertise-client-urls={scheme}://{client}"))
-            .arg(format!("--initial-cluster={}", all.join(",")))
-            .args(["--logger=zap", "--log-level=error"])
-            .args(&self.flags);
-        Server::start(&mut command, &self.folder.path().join(format!("log-{index}")))
-    }
-
-    /// A command of etcd's own client.
-    fn etcdctl(&self, arguments: &[&str]) -> Command {
-        let endpoints: Vec<String> =
-            self.clients.iter().map(|client| format!("{}://{client}", self.scheme)).collect();
-        let mut command = Command::new(program("etcdctl", "etcd-client", &[]));
-        command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", endpoints.join(",")));
-        command.args(&self.client_flags).args(arguments).stdin(Stdio::null());
-        command
-    }
-
-    /// The output of a command that succeeds.
-    fn ask(&self, arguments: &[&str]) -> String {
-        let output = self.etcdctl(arguments).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "etcdctl {arguments:?}: {error}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// The index of the leading server.
-    fn leading_server(&self) -> Option<usize> {
-        let output = self.etcdctl(&["endpoint", "status", "-w", "simple"]).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let leads =
-            |line: &&str| line.split(", ").nth(4) == Some("true") && line.split(", ").nth(6) != Some("0");
-        let line = text.lines().find(leads)?;
-        self.clients.iter().position(|client| line.contains(&client.to_string()))
-    }
-
-    /// The keys of an election, the leader's first.
-    fn keys(&self, name: &str) -> Vec<String> {
-        let prefix = format!("{PREFIX}/{name}/");
-        let text =
-            self.ask(&["get", "--prefix", &prefix, "--sort-by=CREATE", "--order=ASCEND", "--keys-only"]);
-        text.lines().filter(|line| !line.is_empty()).map(str::to_string).collect()
-    }
-
+impl Clients for Etcd {
     fn engine(&self) -> Engine {
         Engine::connect(&self.url(&self.clients), BootClock).unwrap()
     }
 
-    /// A candidate or observer of another implementation.
     fn foreign(&self, arguments: &[&str]) -> Foreign {
         let mut child = self.etcdctl(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
@@ -135,38 +55,6 @@ impl Etcd {
             }
         });
         Foreign { process: Server(child), lines }
-    }
-}
-
-impl Servers for Etcd {
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.clients.clone()
-    }
-
-    fn url(&self, addresses: &[SocketAddr]) -> String {
-        let hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        format!("etcd://{}/{PREFIX}", hosts.join(","))
-    }
-
-    /// Twice the shortest: other tests load the machine.
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(4)
-    }
-
-    fn kill_leading_server(&mut self) -> bool {
-        let leading = self.leading_server().expect("a leading server");
-        self.servers[leading].kill();
-        true
-    }
-
-    fn restart_all(&mut self) {
-        self.servers.iter_mut().for_each(Server::kill);
-        self.servers = (0..self.clients.len()).map(|index| self.start_server(index)).collect();
-    }
-
-    fn delete_entry(&self, name: &str) {
-        let key = self.keys(name).into_iter().next().expect("a leader");
-        assert_eq!(self.ask(&["del", &key]).trim(), "1");
     }
 }
 
@@ -502,8 +390,7 @@ async fn tls_and_users() {
             format!("--key-file={}", write("server.key", &server.1)),
             "--client-cert-auth".to_string(),
         ]
-    })
-    .await;
+    });
     let file = |name: &str| servers.folder.path().join(name).display().to_string();
     let (cacert, cert, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
     let tls = [format!("--cacert={cacert}"), format!("--cert={cert}"), format!("--key={key}")];

@@ -14,7 +14,6 @@ mod kubernetes;
 mod nats;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod proxy;
 #[cfg(feature = "redis")]
 mod redis;
 mod support;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine};
+use suffrage_servers::{Server, Servers as _};
 use tokio::time::sleep;
 
 use super::{Consul, start};
-use crate::conformance::{Servers as _, lead, within};
-use crate::support::{BootClock, CandidateProcess, Server};
+use crate::conformance::{lead, within};
+use crate::support::{BootClock, CandidateProcess};
 
 /// `consul lock PREFIX command`: the command writes a file when it starts, and waits.
 struct ConsulLock {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use suffrage_engines::{Clock as _, Engine, Error, Loss};
+use suffrage_servers::Servers as _;
+use suffrage_servers::consul::{MASTER, Settings};
 use tokio::time::sleep;
 
-use super::{MASTER, Settings, start, start_with};
-use crate::conformance::{Servers as _, lead, within};
+use super::{start, start_with};
+use crate::conformance::{lead, within};
 use crate::support::BootClock;
 
 /// `consul lock` deletes the key: its LockIndex starts again, and our token does not.

@@ -7,13 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::json;
 use suffrage_engines::{Clock as _, Engine, Leadership};
+use suffrage_servers::kubernetes::given;
+use suffrage_servers::{Mode, Proxy, Server, Servers as _};
 use tokio::time::sleep;
 
 use super::wire::Message;
-use super::{Kubernetes, given, start};
-use crate::conformance::{Servers as _, within};
-use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, Server};
+use super::{Kubernetes, Leases as _, start};
+use crate::conformance::within;
+use crate::support::{BootClock, CandidateProcess};
 
 /// The program of client-go's examples.
 struct ClientGo {

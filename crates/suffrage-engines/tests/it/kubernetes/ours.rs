@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use suffrage_engines::{Clock as _, Engine, Error, Leadership};
+use suffrage_servers::Servers as _;
+use suffrage_servers::kubernetes::Body;
 use tokio::time::sleep;
 
 use super::wire::seal;
-use super::{Body, Kubernetes, start};
-use crate::conformance::{Servers as _, within};
+use super::{Kubernetes, Leases as _, start};
+use crate::conformance::within;
 use crate::support::BootClock;
 
 async fn lead(engine: &Engine, name: &str, ttl: Duration, identity: &str) -> Result<Leadership, Error> {
@@ -134,7 +136,7 @@ async fn a_pod_uses_its_service_account() {
         .arg(format!("kubernetes://?service-account={}", account.display()))
         .args(["pod", "4000", "in a pod"]);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-    let _pod = crate::support::Server(child.expect("`cargo build --examples` makes it"));
+    let _pod = suffrage_servers::Server(child.expect("`cargo build --examples` makes it"));
     let observer = engine(&servers, &json!({ "token": "admin-token" }));
     let mut watch = observer.watch("pod");
     let leader = within("the pod leads", watch.changed()).await.unwrap().unwrap();

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use suffrage_engines::{Clock as _, Engine, Error, Loss};
+use suffrage_servers::Servers as _;
+use suffrage_servers::programs::{program, python};
 use tokio::task::block_in_place;
 
 use super::{Nats, TTL};
 use crate::certificates::Certificates;
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, program, python};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess};
 
 fn one() -> Nats {
     Nats::new(program("nats-server", "nats-server", &[]), 1, "", "")
@@ -177,7 +179,7 @@ async fn tls() {
 /// A message to acquire that had no reply is not left behind by a candidate that gives up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_gives_up_without_a_reply_leaves_nothing() {
-    use crate::proxy::{Mode, Proxy};
+    use suffrage_servers::{Mode, Proxy};
     let servers = block_in_place(one);
     let direct = connect(&servers);
     // The bucket exists.
@@ -202,4 +204,19 @@ async fn a_candidate_that_gives_up_without_a_reply_leaves_nothing() {
         // Not by its age.
         assert!(BootClock.now() < start + TTL * 3 / 4, "the entry of a candidate that gave up was left");
     }
+}
+
+/// Somebody shortens the max-age of the bucket: entries would expire before the lease of their leader ends. The leader steps
+/// down, and names the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_notices_that_the_max_age_was_shortened() {
+    let servers = block_in_place(one);
+    let engine = connect(&servers);
+    let leader = lead(&engine, "age", TTL, "me").await;
+    block_in_place(|| servers.tool(&["age", "test", "3"]));
+    within("the loss", leader.lost()).await;
+    let loss = leader.loss();
+    assert!(matches!(&loss, Some(Loss::Ended(error)) if error.to_string().contains("max-age")), "{loss:?}");
+    let error = engine.election("age").ttl(TTL).join().unwrap().lead().await.unwrap_err();
+    assert!(error.to_string().contains("live for 3s"), "{error}");
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine, Error, Leadership, Loss};
+use suffrage_servers::programs::python;
+use suffrage_servers::{Foreign, Mode, Proxy, Servers as _};
 use tokio::time::timeout;
 
 use super::{Postgres, TTL, start};
-use crate::conformance::{Servers as _, within};
-use crate::proxy::{Mode, Proxy};
-use crate::support::{BootClock, CandidateProcess, Foreign, python};
+use crate::conformance::within;
+use crate::support::{BootClock, CandidateProcess};
 
 /// A client that knows nothing of suffrage: `lock` takes the advisory lock, `unlock` releases it, `who` names the
 /// application that has it.
@@ -38,7 +39,7 @@ for line in sys.stdin:
 fn foreign(servers: &Postgres, call: &str) -> Foreign {
     let (host, port) = (servers.address.ip(), servers.address.port());
     let dsn = format!("host={host} port={port} user=postgres dbname=postgres application_name=psycopg");
-    Foreign::start(Command::new(python(&["psycopg[binary]==3.3.8"])).args(["-c", CLIENT, &dsn, call]))
+    Foreign::start(Command::new(python(suffrage_servers::postgres::CLIENT)).args(["-c", CLIENT, &dsn, call]))
 }
 
 fn engine(servers: &Postgres, advisory: &str) -> Engine {

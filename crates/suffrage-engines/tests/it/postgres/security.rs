@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use suffrage_engines::{Engine, Error};
+use suffrage_servers::postgres::{Postgres, start_with};
 
-use super::servers::{Postgres, start_with};
 use super::{TTL, start};
 use crate::conformance::{lead, within};
 use crate::support::BootClock;

@@ -4,20 +4,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use suffrage_engines::{Clock as _, Engine, Error};
+use suffrage_servers::postgres::{Postgres, start_with};
+use suffrage_servers::{Server, Servers as _};
 use tokio::time::{sleep, timeout};
 
-use super::servers::{Postgres, start_with};
 use super::{TTL, start};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, Server};
+use crate::conformance::{lead, until, within};
+use crate::support::BootClock;
 
 fn engine(servers: &Postgres) -> Engine {
     Engine::connect(&servers.url(&servers.addresses()), BootClock).unwrap()
 }
 
 /// A session of psql that keeps the row of an election locked until it is dropped.
-fn lock_row(servers: &Postgres, name: &str) -> crate::support::Foreign {
-    let mut session = crate::support::Foreign::start(&mut servers.psql());
+fn lock_row(servers: &Postgres, name: &str) -> suffrage_servers::Foreign {
+    let mut session = suffrage_servers::Foreign::start(&mut servers.psql());
     session.say("BEGIN;");
     session.say(&format!("SELECT 'locked' FROM suffrage_election WHERE name = '{name}' FOR UPDATE;"));
     assert_eq!(session.hear(), "locked");

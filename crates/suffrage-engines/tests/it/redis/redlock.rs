@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine};
+use suffrage_servers::programs::python;
+use suffrage_servers::{Foreign, Servers as _};
 
 use super::{Redis, TTL, start};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Foreign, python};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess};
 
 /// A client that knows nothing of suffrage: `lock MILLISECONDS` takes the lock, `try` attempts to, `unlock` releases it,
 /// `who` prints the value of the key.
@@ -37,7 +39,7 @@ for line in sys.stdin:
 
 fn foreign(servers: &Redis) -> Foreign {
     let url = format!("redis://{}/1", servers.address);
-    Foreign::start(Command::new(python(&["redlock-ng==2.0.4"])).args(["-c", CLIENT, &url]))
+    Foreign::start(Command::new(python(suffrage_servers::redis::CLIENT)).args(["-c", CLIENT, &url]))
 }
 
 fn engine(servers: &Redis) -> Engine {

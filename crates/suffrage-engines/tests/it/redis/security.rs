@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use suffrage_engines::{Engine, Error};
+use suffrage_servers::redis::{Redis, start_with};
 
-use super::TTL;
-use super::servers::{Redis, start, start_with};
+use super::{TTL, start};
 use crate::conformance::{lead, within};
 use crate::support::BootClock;
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use suffrage_engines::{Engine, Error};
+use suffrage_servers::redis::{DURABLE, Redis, start_with};
+use suffrage_servers::{Mode, Proxy, Servers as _};
 
-use super::TTL;
-use super::servers::{DURABLE, Redis, start, start_with};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::proxy::{Mode, Proxy};
+use super::{TTL, start};
+use crate::conformance::{lead, until, within};
 use crate::support::BootClock;
 
 fn engine(servers: &Redis) -> Engine {

@@ -1,15 +1,17 @@
 //! Clients of others in the same election: Apache Curator and kazoo.
 
-use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 use suffrage_engines::{Clock as _, Engine};
+use suffrage_servers::programs::python;
+use suffrage_servers::zookeeper::{curator, java};
+use suffrage_servers::{Foreign, Servers as _};
 use tokio::task::block_in_place;
 
-use super::{TTL, ZooKeeper, java};
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Foreign, install, python};
+use super::{TTL, ZooKeeper};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess};
 
 /// Starts a client that is not ours, as a candidate of the election `name`.
 pub(super) fn foreign(servers: &ZooKeeper, recipe: &str, name: &str, identity: &str) -> Foreign {
@@ -23,17 +25,9 @@ pub(super) fn foreign(servers: &ZooKeeper, recipe: &str, name: &str, identity: &
         command.arg(script).args([&hosts, &path, identity, &session]);
         command
     } else {
-        let curator = "/usr/share/java/curator-recipes.jar";
-        if !Path::new(curator).exists() {
-            install("libcurator-recipes-java");
-        }
-        if !Path::new("/usr/bin/javac").exists() {
-            install("default-jdk-headless");
-        }
         let source = servers.folder.path().join("Foreign.java");
         std::fs::write(&source, include_str!("Foreign.java")).unwrap();
-        // The client of ZooKeeper wants a logger, and a library for its metrics that Debian's Curator does not name.
-        let mut command = java(&format!("{curator}:/usr/share/java/slf4j-nop.jar"));
+        let mut command = java(&curator());
         command.arg(source).args([&hosts, recipe, &path, identity, &session]);
         command
     };

@@ -1,17 +1,21 @@
 //! What goes wrong on ZooKeeper with a client that does not know it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use suffrage_engines::{Clock as _, Engine, Error};
+use suffrage_servers::zookeeper::{configure, mode, start_server};
+use suffrage_servers::{Protocol, Proxy, Server, Servers as _};
 use suffrage_testbed::{Folder, Network};
 use tokio::task::block_in_place;
 
 use super::foreign::foreign;
-use super::{TTL, ZooKeeper, configure, mode, start_server};
+use super::{TTL, ZooKeeper};
 use crate::certificates::Certificates;
-use crate::conformance::{Servers as _, lead, until, within};
-use crate::support::{BootClock, CandidateProcess, Event, Server};
+use crate::conformance::{lead, until, within};
+use crate::support::{BootClock, CandidateProcess, Event};
 
 fn connect(servers: &ZooKeeper, query: &str) -> Engine {
     let url = servers.url(&servers.addresses());
@@ -237,4 +241,22 @@ fn partitioned_server() {
         let again = leader.leads_after(&mut next, TTL);
         assert!(again > after, "{again} after {after}");
     }
+}
+
+/// An acquisition that nobody contests costs few requests: the children, the own node and the children again, its deletion.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquisition_costs_few_requests() {
+    let servers = block_in_place(|| ZooKeeper::new(""));
+    let requests = Arc::<AtomicU64>::default();
+    let proxy = Proxy::counting(servers.addresses()[0], Protocol::ZooKeeper, &requests).await;
+    let engine = Engine::connect(&servers.url(&[proxy.address]), BootClock).unwrap();
+    // Long, so that few rounds of the session come in between.
+    let ttl = Duration::from_secs(40);
+    lead(&engine, "cost", ttl, "me").await.resign().await;
+    let before = requests.load(Ordering::Relaxed);
+    for _ in 0..100 {
+        lead(&engine, "cost", ttl, "me").await.resign().await;
+    }
+    let cost = requests.load(Ordering::Relaxed) - before;
+    assert!(cost < 500, "{cost} requests for 100 acquisitions");
 }

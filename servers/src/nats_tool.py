@@ -41,6 +41,13 @@ async def create(js, bucket, seconds, markers):
     await js.create_key_value(config)
 
 
+async def age(js, bucket, seconds):
+    """Changes the max-age of a bucket."""
+    config = (await js.stream_info(f"KV_{bucket}")).config
+    config.max_age = config.duplicate_window = float(seconds)
+    await js.update_stream(config)
+
+
 async def main():
     client = await nats.connect(servers.split(","), connect_timeout=5)
     await globals()[command](client.jetstream(timeout=5), *arguments)

@@ -7,11 +7,19 @@ use std::time::{Duration, Instant};
 
 use suffrage_testbed::Folder;
 
-use crate::support::{PATIENCE, Server, program};
+use crate::programs::{Server, program};
+use crate::{PATIENCE, Servers};
+
+/// The ttl of the tests. Redis grants shorter ones, but the machine of the tests may be slow.
+pub const TTL: Duration = Duration::from_secs(3);
+
+/// The client in Python that takes part in tests and benchmarks.
+pub const CLIENT: &[&str] = &["redlock-ng==2.0.4"];
 
 /// A server with its data.
-pub(crate) struct Redis {
-    pub(crate) address: SocketAddr,
+pub struct Redis {
+    /// The address for clients.
+    pub address: SocketAddr,
     folder: Folder,
     server: Option<Server>,
     settings: Vec<String>,
@@ -20,15 +28,15 @@ pub(crate) struct Redis {
 }
 
 /// The settings of a server that keeps every write.
-pub(crate) const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+pub const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// Starts a server that keeps every write.
-pub(crate) async fn start() -> Redis {
+pub fn start() -> Redis {
     start_with(&DURABLE, &[])
 }
 
 /// Starts a server with these settings, and with arguments for redis-cli.
-pub(crate) fn start_with(settings: &[&str], client: &[&str]) -> Redis {
+pub fn start_with(settings: &[&str], client: &[&str]) -> Redis {
     let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
     let (folder, address) = (Folder::new().expect("a folder"), suffrage_testbed::address());
     let mut redis = Redis { address, folder, server: None, settings: owned(settings), client: owned(client) };
@@ -37,12 +45,13 @@ pub(crate) fn start_with(settings: &[&str], client: &[&str]) -> Redis {
 }
 
 impl Redis {
-    pub(crate) fn folder(&self) -> &Path {
+    /// The folder of the data.
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// Starts the server, and waits until it answers.
-    pub(crate) fn launch(&mut self) {
+    pub fn launch(&mut self) {
         let mut command = Command::new(program("redis-server", "redis-server", &[]));
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         if !self.settings.iter().any(|setting| setting == "--tls-port") {
@@ -62,7 +71,7 @@ impl Redis {
     }
 
     /// Kills the server.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         drop(self.server.take());
     }
 
@@ -75,7 +84,40 @@ impl Redis {
     }
 
     /// Executes a command.
-    pub(crate) fn command(&self, words: &[&str]) -> String {
+    pub fn command(&self, words: &[&str]) -> String {
         self.try_command(words).unwrap_or_else(|| panic!("{words:?} fails"))
+    }
+}
+
+impl Servers for Redis {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address]
+    }
+
+    fn url(&self, addresses: &[SocketAddr]) -> String {
+        let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        format!("redis://{}/1", hosts.join(","))
+    }
+
+    fn ttl(&self) -> Duration {
+        TTL
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.server.iter().map(Server::id).collect()
+    }
+
+    /// Redis has one server that can be written. The tests of suffrage-engines show what a fail-over to a replica loses.
+    fn kill_leading_server(&mut self) -> bool {
+        false
+    }
+
+    fn restart_all(&mut self) {
+        self.crash();
+        self.launch();
+    }
+
+    fn delete_entry(&self, name: &str) {
+        assert_eq!(self.command(&["-n", "1", "DEL", name]), "1");
     }
 }

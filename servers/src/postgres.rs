@@ -10,11 +10,19 @@ use std::time::Duration;
 use rustix::process::Signal;
 use suffrage_testbed::Folder;
 
-use crate::support::{PATIENCE, Server, program};
+use crate::programs::{Server, program};
+use crate::{PATIENCE, Servers};
+
+/// The ttl of the tests. PostgreSQL grants shorter ones, but the machine of the tests may be slow.
+pub const TTL: Duration = Duration::from_secs(3);
+
+/// The client in Python that takes part in tests and benchmarks.
+pub const CLIENT: &[&str] = &["psycopg[binary]==3.3.8"];
 
 /// A server with its data. It shuts down when it is dropped.
-pub(crate) struct Postgres {
-    pub(crate) address: SocketAddr,
+pub struct Postgres {
+    /// The address for clients.
+    pub address: SocketAddr,
     folder: Folder,
     server: Option<Server>,
     /// Settings beyond those of all servers.
@@ -68,12 +76,12 @@ fn template() -> &'static Path {
 }
 
 /// Starts a server.
-pub(crate) async fn start() -> Postgres {
+pub fn start() -> Postgres {
     start_with(&[])
 }
 
 /// Starts a server with these settings.
-pub(crate) fn start_with(settings: &[&str]) -> Postgres {
+pub fn start_with(settings: &[&str]) -> Postgres {
     let postgres = create(settings);
     run(as_user(Command::new("cp").arg("-a").arg(template().join("data")).arg(postgres.folder.path())));
     let mut postgres = postgres;
@@ -89,7 +97,7 @@ fn create(settings: &[&str]) -> Postgres {
 
 impl Postgres {
     /// Copies a running server as its standby, which is not started.
-    pub(crate) fn standby(&self, name: &str, settings: &[&str]) -> Postgres {
+    pub fn standby(&self, name: &str, settings: &[&str]) -> Postgres {
         let standby = create(settings);
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let mut command = Command::new(tool("pg_basebackup"));
@@ -106,12 +114,13 @@ impl Postgres {
         standby
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    /// The folder of the data.
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// Starts the server, and waits until it answers.
-    pub(crate) fn launch(&mut self) {
+    pub fn launch(&mut self) {
         let log = self.folder.path().join("log");
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let start = std::time::Instant::now();
@@ -142,14 +151,14 @@ impl Postgres {
     }
 
     /// Kills the server.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         if let Some(mut server) = self.server.take() {
             server.kill();
         }
     }
 
     /// Stops the server in order.
-    pub(crate) fn stop(&mut self, signal: Signal) {
+    pub fn stop(&mut self, signal: Signal) {
         if let Some(mut server) = self.server.take() {
             server.signal(signal);
             _ = server.0.wait();
@@ -157,12 +166,12 @@ impl Postgres {
     }
 
     /// The standby becomes a server that can be written.
-    pub(crate) fn promote(&self) {
+    pub fn promote(&self) {
         run(as_user(Command::new(tool("pg_ctl")).args(["promote", "-w", "-D"]).arg(self.data())));
     }
 
     /// A command of psql to this server.
-    pub(crate) fn psql(&self) -> Command {
+    pub fn psql(&self) -> Command {
         let mut command = Command::new(tool("psql"));
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         command.args([
@@ -183,7 +192,7 @@ impl Postgres {
     }
 
     /// Executes a statement.
-    pub(crate) fn sql(&self, statement: &str) -> String {
+    pub fn sql(&self, statement: &str) -> String {
         run(self.psql().args(["-c", statement]))
     }
 }
@@ -192,5 +201,38 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         // An immediate shutdown: the server removes its shared memory.
         self.stop(Signal::QUIT);
+    }
+}
+
+impl Servers for Postgres {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address]
+    }
+
+    fn url(&self, addresses: &[SocketAddr]) -> String {
+        let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        format!("postgres://postgres@{}/postgres", hosts.join(","))
+    }
+
+    fn ttl(&self) -> Duration {
+        TTL
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.server.iter().map(Server::id).collect()
+    }
+
+    /// PostgreSQL has one server that can be written.
+    fn kill_leading_server(&mut self) -> bool {
+        false
+    }
+
+    fn restart_all(&mut self) {
+        self.crash();
+        self.launch();
+    }
+
+    fn delete_entry(&self, name: &str) {
+        self.sql(&format!("DELETE FROM suffrage_election WHERE name = '{name}'"));
     }
 }
