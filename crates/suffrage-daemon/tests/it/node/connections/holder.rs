@@ -76,6 +76,10 @@ impl HolderProcess {
         self.process.0.id()
     }
 
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.process.0.try_wait(), Ok(Some(_)))
+    }
+
     pub(super) fn kill(&mut self) {
         self.process.kill();
     }
@@ -101,7 +105,8 @@ fn hold_in_this_process() {
     for extra in extras.split(',') {
         if extra == "child" {
             fcntl_setfd(&stream, FdFlags::empty()).unwrap();
-            let child = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
+            let child =
+                Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             println!("{}", json!({ "event": "child", "pid": child.id() }));
         }
         if let Some(path) = extra.strip_prefix("record=") {
@@ -122,7 +127,12 @@ fn hold_in_this_process() {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => data.extend_from_slice(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            // A read with a time-out is interrupted when the process is stopped and continued.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => return,
         }
         while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
