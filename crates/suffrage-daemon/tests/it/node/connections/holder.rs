@@ -26,7 +26,7 @@ pub(super) struct HolderProcess {
 impl HolderProcess {
     pub(super) fn start(socket: &Path, election: &str, ttl: &str, extras: &[&str]) -> HolderProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "node::connections::holder::hold_in_this_process", "--ignored", "--nocapture"])
+            .args(["--exact", "node::connections::holder::hold_in_this_process", "--nocapture"])
             .env(SOCKET, socket)
             .env("SUFFRAGE_TEST_ELECTION", election)
             .env("SUFFRAGE_TEST_TTL", ttl)
@@ -89,10 +89,9 @@ impl HolderProcess {
     }
 }
 
-/// The process. With `child` among the extras a child inherits the socket. With `record=FILE` the process appends its token
+/// The process; without its environment it is a test that does nothing. With `child` among the extras a child inherits the socket. With `record=FILE` the process appends its token
 /// and the time to the file as long as it leads, as a worker would.
 #[test]
-#[ignore = "a process that other tests start"]
 #[expect(clippy::zombie_processes, reason = "the child is to live longer than this process")]
 fn hold_in_this_process() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
