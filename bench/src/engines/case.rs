@@ -412,7 +412,9 @@ fn requests_of_leases(metrics: &str) -> u64 {
 /// The last line of a log that names an error, or the last line.
 fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    let error = text.lines().rev().find(|line| line.contains("Error") || line.contains("Exception"));
+    // What the interpreter of Python complains of when it ends is no cause.
+    let is_error = |line: &&str| line.contains("Error: ") && !line.contains("Event loop is closed");
+    let error = text.lines().rev().find(is_error);
     error.or(text.lines().last()).unwrap_or("it has printed no error").to_string()
 }
 

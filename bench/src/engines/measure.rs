@@ -230,7 +230,12 @@ async fn cpu(case: &Case, span: Duration) -> (f64, f64) {
 /// Measures the load of held elections on the servers.
 pub(crate) async fn held(case: &Case, span: Duration) -> Result<Sides<Load>, String> {
     let (idle, _) = cpu(case, span).await;
-    let beyond_idle = |load: Load| Load { cpu: (load.cpu - idle).max(0.0), ..load };
+    // The kernel counts ticks of 10 ms: less than one tick of difference is none.
+    let least = 0.01 / span.as_secs_f64();
+    let beyond_idle = |load: Load| {
+        let more = load.cpu - idle;
+        Load { cpu: if more < least { 0.0 } else { more }, ..load }
+    };
     let ours = {
         let servers = CountedServers::start(case).await;
         let engine = ours::connect(&case.url(&servers.addresses, HELD_TTL))?;

@@ -21,6 +21,8 @@ class Client:
         for attempt in range(20):
             try:
                 self.kv = await stream.create_key_value(config)
+                # The bucket has a leading server.
+                await self.kv.put("ready", b"")
                 return
             except Exception:
                 # Several clients create it at once, and the servers elect a leader of it.
