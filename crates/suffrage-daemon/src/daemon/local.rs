@@ -246,24 +246,37 @@ impl AsyncWrite for LocalStream {
 pub(super) struct LocalPeer(Arc<UnixStream>);
 
 impl LocalPeer {
-    /// Watches the client from now on.
+    /// Watches the client from now on. An error if it has given up already.
     pub(super) fn watch(&self) -> io::Result<Watch> {
-        // A copy with a registration of its own: it does not disturb the reads and writes of the connection.
-        let socket = self.0.as_fd().try_clone_to_owned()?;
-        let socket = register(socket, Interest::WRITABLE)?;
-        let process = self.process()?.map(|process| register(process, Interest::READABLE));
-        Ok(Watch { socket, process: process.transpose()? })
+        // 0 is the number of a process that is not visible here.
+        let process = self.0.peer_cred()?.pid().and_then(Pid::from_raw);
+        let process = process.map(pidfd).transpose()?.flatten();
+        let process = process.map(|process| register(process, Interest::READABLE)).transpose()?;
+        let watch = Watch { socket: self.watched_socket()?, process };
+        if watch.is_gone() { Err(Errno::SRCH.into()) } else { Ok(watch) }
     }
 
-    /// A pidfd of the process that opened the connection; none if the process cannot be watched. An error if it is dead.
-    fn process(&self) -> io::Result<Option<OwnedFd>> {
-        // 0 is the number of a process that is not visible here.
-        let Some(process) = self.0.peer_cred()?.pid().and_then(Pid::from_raw) else { return Ok(None) };
-        match pidfd_open(process, PidfdFlags::empty()) {
-            Ok(process) => Ok(Some(process)),
-            Err(Errno::SRCH) => Err(Errno::SRCH.into()),
-            Err(_) => Ok(None),
-        }
+    /// Waits until the connection is closed in both directions at the client's end: nobody can read an answer any more.
+    pub(super) async fn closed(&self) {
+        // The answer then fails.
+        let Ok(socket) = self.watched_socket() else { return std::future::pending().await };
+        Watch { socket, process: None }.closed().await;
+    }
+
+    /// A copy with a registration of its own: it does not disturb the reads and writes of the connection.
+    fn watched_socket(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        register(self.0.as_fd().try_clone_to_owned()?, Interest::WRITABLE)
+    }
+}
+
+/// A pidfd of a process; none if this system cannot watch processes. An error if the process is dead. A dead process whose
+/// number belongs to a thread now is no process either.
+fn pidfd(process: Pid) -> io::Result<Option<OwnedFd>> {
+    match pidfd_open(process, PidfdFlags::empty()) {
+        Ok(process) => Ok(Some(process)),
+        // An old kernel, or a filter of system calls.
+        Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -323,9 +336,14 @@ impl Watch {
     }
 
     async fn exited(&self) {
-        match &self.process {
-            Some(process) if process.readable().await.is_ok() => {}
-            _ => std::future::pending().await,
+        let Some(process) = &self.process else { return std::future::pending().await };
+        loop {
+            let Ok(mut ready) = process.readable().await else { return std::future::pending().await };
+            // Readiness of the runtime may be spurious. What the kernel says now is not.
+            if self.is_gone() {
+                return;
+            }
+            ready.clear_ready();
         }
     }
 }
