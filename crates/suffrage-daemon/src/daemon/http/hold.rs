@@ -67,14 +67,27 @@ pub(super) async fn hold(
     };
     // From here on, also before the first state, the node learns of the client's end.
     let watch = peer.watch().map_err(failed)?;
-    let mut holding = app.node.hold(name, lease)?;
+    let mut holding = None;
     let first = async {
-        let state = holding.states().wait_for(Option::is_some).await;
+        let states = holding.insert(app.node.hold(name, lease)?).states();
+        let state = states.wait_for(Option::is_some).await;
         Ok::<HoldState, Error>(*state.map_err(|_| Error::Stopped)?)
     };
-    if let Some(Err(error)) = in_time(&app.node, first).await? {
-        return Err(error.into());
-    }
+    let first = in_time(&app.node, first).await;
+    let holding = match (first, holding) {
+        (Ok(Some(Ok(_))), Some(holding)) => holding,
+        (first, holding) => {
+            // The client was told nothing: whatever the node has decided meanwhile, nobody relies on it.
+            if let Some(holding) = holding {
+                holding.end(ConnectionEnd::HolderGone);
+            }
+            return Err(match first {
+                Err(problem) => problem,
+                Ok(Some(Err(error))) => error.into(),
+                Ok(_) => Problem::stopping(),
+            });
+        }
+    };
     // One line: a client that does not read gets the latest state when it reads.
     let (lines, body) = mpsc::channel(1);
     let clock = app.node.clock().clone();
@@ -202,4 +215,31 @@ fn event(
             LossReason::Expired => "expired",
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use suffrage_core::Span;
+    use suffrage_node::clock::ManualClock;
+
+    use super::*;
+    use crate::daemon::http::health::STALE;
+    use crate::daemon::http::health::tests::{Disk, app};
+
+    /// What a stuck node is asked would accumulate in its queue, and it would lead for clients that were refused.
+    #[tokio::test]
+    async fn a_stuck_node_gets_no_clients() {
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
+        clock.advance(STALE);
+        let (_client, peer) = LocalPeer::pair();
+        let lease = LeaseRequest { ttl: Span::from_millis(1_000), rank: 0 };
+        let refused = hold(&app, "x", lease, peer).await.unwrap_err();
+        assert!(refused.error.contains("this node is stuck"), "{}", refused.error);
+        disk.send(Ok(())).unwrap();
+        assert_eq!(app.node.metrics().await.unwrap().elections, 0);
+        app.node.abort();
+    }
 }
