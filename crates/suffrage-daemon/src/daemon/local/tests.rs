@@ -103,6 +103,23 @@ fn the_number_of_a_thread_is_that_of_no_process() {
     assert!(pidfd(Pid::from_raw(own as i32).unwrap()).unwrap().is_some());
 }
 
+/// In a folder where others can write, a link beside the socket does not make the node create a file elsewhere.
+#[tokio::test]
+async fn links_beside_the_socket_are_not_followed() {
+    let folder = std::env::temp_dir().join(format!("suffrage-links-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (path, elsewhere) = (folder.join("s"), folder.join("elsewhere"));
+    for suffix in [".lock", ".new"] {
+        std::os::unix::fs::symlink(&elsewhere, folder.join(format!("s{suffix}"))).unwrap();
+        let bound = Bound::new(&path, 0o660, None);
+        assert_eq!(bound.is_ok(), suffix == ".new", "{suffix}");
+        assert!(!elsewhere.exists(), "{suffix}");
+        _ = fs::remove_file(folder.join(format!("s{suffix}")));
+    }
+    assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn groups_have_names_and_numbers() {
     assert_eq!(group_id("root").unwrap(), 0);
