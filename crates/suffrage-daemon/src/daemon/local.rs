@@ -1,7 +1,8 @@
 //! The Unix socket of a node, for clients of its machine.
 //!
 //! **Who is on the other side.** The kernel knows the process that opened a connection (`SO_PEERCRED`). A [`Watch`] waits
-//! for two events, whichever is first, and each of them proves that the client has given up:
+//! for two events, whichever is first, and each of them proves that the client has given up, if nobody else acts on its
+//! connection (a proxy, or a child that calls `shutdown`: the client's contract forbids it):
 //!
 //! - *The process has exited*: its pidfd is readable. A child that has inherited the socket does not keep the session.
 //! - *The connection is closed in both directions at the client's end*: the socket reports `EPOLLHUP`. That is a `close` of
@@ -18,12 +19,14 @@
 //!
 //! **The file.** A lock file beside the socket, which is held as long as the node runs, decides which node has the path. A
 //! socket that nobody listens on is replaced; anything else at the path is an error. The new socket gets its permissions
-//! before it appears at the path.
+//! before it listens, and listens before it appears at the path.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown,
+};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,8 +36,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::Listener;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -48,6 +52,9 @@ use super::SHUTDOWN_TIMEOUT;
 use super::serve::{Limits, serve};
 use suffrage_node::Error;
 use suffrage_node::config::{Config, LocalSocket};
+
+/// As many connections wait to be accepted as the system allows.
+const LONGEST_BACKLOG: i32 = -1;
 
 /// The server of the Unix socket.
 #[derive(Debug)]
@@ -79,7 +86,7 @@ impl Local {
         }
         let failed =
             |source| Error::System { doing: format!("listen on the socket {}", path.display()), source };
-        match Bound::new(&path, config) {
+        match Bound::new(&path, config.socket_mode, config.socket_group.as_deref()) {
             Ok(bound) => Ok(Some(bound)),
             // Several nodes on one machine: the first has the usual path.
             Err(error) if usual => {
@@ -119,14 +126,16 @@ impl Local {
 }
 
 impl Bound {
-    fn new(path: &Path, config: &Config) -> io::Result<Bound> {
-        let group = config.socket_group.as_deref().map(group_id).transpose()?;
+    fn new(path: &Path, mode: u32, group: Option<&str>) -> io::Result<Bound> {
+        let group = group.map(group_id).transpose()?;
         let beside = |suffix: &str| {
             let mut name = path.as_os_str().to_owned();
             name.push(suffix);
             PathBuf::from(name)
         };
         let mut options = OpenOptions::new();
+        // A link that somebody has put there must not make this node create a file elsewhere.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(beside(".lock"))?;
         let taken = || {
             io::Error::new(io::ErrorKind::AddrInUse, "another node listens on it: set another path, or `off`")
@@ -146,11 +155,17 @@ impl Bound {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&fresh)?;
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(config.socket_mode))?;
-        if group.is_some() {
-            chown(&fresh, None, group)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&socket, &SocketAddrUnix::new(&fresh)?)?;
+        // The service unit forbids the system call, which is not needed for the node's own group.
+        if group.is_some_and(|group| fs::symlink_metadata(&fresh).is_ok_and(|file| file.gid() != group)) {
+            lchown(&fresh, None, group)?;
         }
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))?;
+        // Nobody can connect before: the file of a socket has the permissions that the umask leaves.
+        listen(&socket, LONGEST_BACKLOG)?;
+        let listener = UnixListener::from_std(socket.into())?;
         fs::rename(&fresh, path)?;
         Ok(Bound { path: path.to_path_buf(), listener, lock })
     }
@@ -246,24 +261,37 @@ impl AsyncWrite for LocalStream {
 pub(super) struct LocalPeer(Arc<UnixStream>);
 
 impl LocalPeer {
-    /// Watches the client from now on.
+    /// Watches the client from now on. An error if it has given up already.
     pub(super) fn watch(&self) -> io::Result<Watch> {
-        // A copy with a registration of its own: it does not disturb the reads and writes of the connection.
-        let socket = self.0.as_fd().try_clone_to_owned()?;
-        let socket = register(socket, Interest::WRITABLE)?;
-        let process = self.process()?.map(|process| register(process, Interest::READABLE));
-        Ok(Watch { socket, process: process.transpose()? })
+        // 0 is the number of a process that is not visible here.
+        let process = self.0.peer_cred()?.pid().and_then(Pid::from_raw);
+        let process = process.map(pidfd).transpose()?.flatten();
+        let process = process.map(|process| register(process, Interest::READABLE)).transpose()?;
+        let watch = Watch { socket: self.watched_socket()?, process };
+        if watch.is_gone() { Err(Errno::SRCH.into()) } else { Ok(watch) }
     }
 
-    /// A pidfd of the process that opened the connection; none if the process cannot be watched. An error if it is dead.
-    fn process(&self) -> io::Result<Option<OwnedFd>> {
-        // 0 is the number of a process that is not visible here.
-        let Some(process) = self.0.peer_cred()?.pid().and_then(Pid::from_raw) else { return Ok(None) };
-        match pidfd_open(process, PidfdFlags::empty()) {
-            Ok(process) => Ok(Some(process)),
-            Err(Errno::SRCH) => Err(Errno::SRCH.into()),
-            Err(_) => Ok(None),
-        }
+    /// Waits until the connection is closed in both directions at the client's end: nobody can read an answer any more.
+    pub(super) async fn closed(&self) {
+        // The answer then fails.
+        let Ok(socket) = self.watched_socket() else { return std::future::pending().await };
+        Watch { socket, process: None }.closed().await;
+    }
+
+    /// A copy with a registration of its own: it does not disturb the reads and writes of the connection.
+    fn watched_socket(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        register(self.0.as_fd().try_clone_to_owned()?, Interest::WRITABLE)
+    }
+}
+
+/// A pidfd of a process; none if this system cannot watch processes. An error if the process is dead. A dead process whose
+/// number belongs to a thread now is no process either.
+fn pidfd(process: Pid) -> io::Result<Option<OwnedFd>> {
+    match pidfd_open(process, PidfdFlags::empty()) {
+        Ok(process) => Ok(Some(process)),
+        // An old kernel, or a filter of system calls.
+        Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -323,9 +351,14 @@ impl Watch {
     }
 
     async fn exited(&self) {
-        match &self.process {
-            Some(process) if process.readable().await.is_ok() => {}
-            _ => std::future::pending().await,
+        let Some(process) = &self.process else { return std::future::pending().await };
+        loop {
+            let Ok(mut ready) = process.readable().await else { return std::future::pending().await };
+            // Readiness of the runtime may be spurious. What the kernel says now is not.
+            if self.is_gone() {
+                return;
+            }
+            ready.clear_ready();
         }
     }
 }

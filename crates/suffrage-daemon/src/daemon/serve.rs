@@ -181,7 +181,8 @@ async fn serve_connection(
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!overflows);
-    // A client of the Unix socket that has closed one direction only may still read.
+    // A client of the Unix socket that has closed one direction only may still read. The price: no answer that waits is
+    // cancelled when its client has hung up. Handlers that wait look themselves (`LocalPeer::closed`).
     builder.half_close(peer.is_some());
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut first = pin!(sleep(if overflows { limits.brief } else { limits.first }));

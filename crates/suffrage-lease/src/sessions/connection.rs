@@ -14,7 +14,8 @@
 //!
 //! **The contract of a client.** Its leadership ends when its connection closes, when its process exits, or when the
 //! deadline passes, whichever is first. The client is the *process that opened the connection*: a child that has
-//! inherited the socket is not, and must stop its work with that process.
+//! inherited the socket is not, and must stop its work with that process. No other process may act on the connection: the
+//! kernel does not say who has shut it down, and a proxy would be taken for the client.
 //!
 //! **Two ends of a connection** ([`ConnectionEnd`]).
 //!
@@ -50,7 +51,8 @@ use crate::Bug;
 /// How a connection has ended, as its driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionEnd {
-    /// The process of the client has exited, or has closed the connection in both directions.
+    /// The process of the client has exited, or has closed the connection in both directions; or the client was never told
+    /// anything. Nobody relies on the lease.
     HolderGone,
     /// The node's end of the connection is gone. The client may live, and may rely on its lease.
     Broken,
@@ -116,6 +118,8 @@ pub fn deadline_by(other_now: Time, now: Time, until: Time, bug: Option<Bug>) ->
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectionClient {
     lease: Option<ClientLease>,
+    /// Whether the node's clock was ahead of the client's once.
+    other_clock: bool,
 }
 
 /// The clock of the node is not the clock of the client: they are on different machines, or in different time namespaces.
@@ -125,7 +129,8 @@ pub struct OtherClock;
 impl ConnectionClient {
     /// The node says that the client leads with this token until this deadline. The node's reading of the client's
     /// clock, `told`, was before `now`. If it is later, the two do not read the same clock, and the client must not lead:
-    /// its clock would reach the deadline too late. A clock that is ahead of the node's only shortens the lease.
+    /// its clock would reach the deadline too late. That stays so: what the client reads late, or after it was stopped,
+    /// would not show the difference. A clock that is ahead of the node's only shortens the lease.
     ///
     /// Returns the lease; none if the client did not lead and the deadline has passed.
     pub fn on_leading(
@@ -135,7 +140,8 @@ impl ConnectionClient {
         token: u64,
         deadline: Time,
     ) -> Result<Option<ClientLease>, OtherClock> {
-        if told > now {
+        self.other_clock |= told > now;
+        if self.other_clock {
             self.lease = None;
             return Err(OtherClock);
         }
@@ -202,6 +208,11 @@ mod tests {
         let mut client = ConnectionClient::default();
         assert_eq!(client.on_leading(at(10), at(11), 7, at(100)), Err(OtherClock));
         assert_eq!(client.lease(), None);
+        // This is read a millisecond late, and by the clock of the node the deadline passes earlier than by the client's.
+        assert_eq!(client.on_leading(at(11), at(11), 7, at(100)), Err(OtherClock));
+        client.on_end();
+        assert_eq!(client.on_leading(at(20), at(12), 7, at(100)), Err(OtherClock));
+        let mut client = ConnectionClient::default();
         assert_eq!(client.on_leading(at(11), at(11), 7, at(11)), Ok(None), "the lease is over");
         assert!(client.on_leading(at(11), at(11), 7, at(100)).is_ok());
     }

@@ -192,8 +192,8 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "socket-mode",
         "MODE",
-        "the permissions of the Unix socket, in octal digits: who can write to it can lead and hand over \
-         [default: 660]",
+        "the permissions of the Unix socket, in octal digits: who can write to it can lead, hand over and \
+         change the voters [default: 660]",
         |config, text| {
             config.socket_mode = match u32::from_str_radix(text, 8) {
                 Ok(mode @ 0..=0o777) => mode,

@@ -258,7 +258,20 @@ pub(super) async fn campaign(
     let wait = if overflow.is_some() { Span::ZERO } else { wait };
     let session = body.session.as_deref().map(session).transpose()?;
     let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait });
-    reply(within(&app.node, wait, app.node.session_request(&name, request, received)).await?)
+    let answer = within(&app.node, wait, app.node.session_request(&name, request, received));
+    let hung_up = async {
+        match peer {
+            Some(Extension(peer)) => peer.closed().await,
+            // The server of TCP connections drops this future.
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        // An answer that nobody can read must not count as received.
+        biased;
+        () = hung_up => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the client has closed the connection")),
+        answer = answer => reply(answer?),
+    }
 }
 
 /// `POST /elections/{name}/renew`

@@ -67,8 +67,9 @@ pub(super) async fn hold(
     };
     // From here on, also before the first state, the node learns of the client's end.
     let watch = peer.watch().map_err(failed)?;
-    let mut untold = Untold(Some(app.node.hold(name, lease)?));
-    if let Some(Err(error)) = in_time(&app.node, untold.first_state()).await? {
+    let mut untold = Untold(None);
+    let first = in_time(&app.node, async { untold.begin(app.node.hold(name, lease)?).await });
+    if let Some(Err(error)) = first.await? {
         return Err(error.into());
     }
     let Some(holding) = untold.0.take() else { return Err(Problem::stopping()) };
@@ -89,9 +90,9 @@ pub(super) async fn hold(
 struct Untold(Option<Holding>);
 
 impl Untold {
-    async fn first_state(&mut self) -> Result<HoldState, Error> {
-        let holding = self.0.as_mut().ok_or(Error::Stopped)?;
-        let state = holding.states().wait_for(Option::is_some).await;
+    /// Waits for the first state.
+    async fn begin(&mut self, holding: Holding) -> Result<HoldState, Error> {
+        let state = self.0.insert(holding).states().wait_for(Option::is_some).await;
         Ok(*state.map_err(|_| Error::Stopped)?)
     }
 }
@@ -219,4 +220,31 @@ fn event(
             LossReason::Expired => "expired",
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use suffrage_core::Span;
+    use suffrage_node::clock::ManualClock;
+
+    use super::*;
+    use crate::daemon::http::health::STALE;
+    use crate::daemon::http::health::tests::{Disk, app};
+
+    /// What a stuck node is asked would accumulate in its queue, and it would lead for clients that were refused.
+    #[tokio::test]
+    async fn a_stuck_node_gets_no_clients() {
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
+        clock.advance(STALE);
+        let (_client, peer) = LocalPeer::pair();
+        let lease = LeaseRequest { ttl: Span::from_millis(1_000), rank: 0 };
+        let refused = hold(&app, "x", lease, peer).await.unwrap_err();
+        assert!(refused.error.contains("this node is stuck"), "{}", refused.error);
+        disk.send(Ok(())).unwrap();
+        assert_eq!(app.node.metrics().await.unwrap().elections, 0);
+        app.node.abort();
+    }
 }

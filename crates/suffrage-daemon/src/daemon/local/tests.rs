@@ -5,11 +5,18 @@ use std::process::Command;
 
 use super::*;
 
-/// A client's end, and the watch of it. The client is this process.
+impl LocalPeer {
+    /// A client's end, and the node's. The client is this process.
+    pub(in crate::daemon) fn pair() -> (std::os::unix::net::UnixStream, LocalPeer) {
+        let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        (client, LocalPeer(Arc::new(UnixStream::from_std(server).unwrap())))
+    }
+}
+
+/// A client's end, and the watch of it.
 fn pair() -> (std::os::unix::net::UnixStream, Watch) {
-    let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
-    server.set_nonblocking(true).unwrap();
-    let peer = LocalPeer(Arc::new(UnixStream::from_std(server).unwrap()));
+    let (client, peer) = LocalPeer::pair();
     let watch = peer.watch().unwrap();
     (client, watch)
 }
@@ -72,6 +79,45 @@ async fn a_client_is_gone_when_its_process_has_exited() {
     assert!(watch.is_gone());
     child.wait().unwrap();
     assert!(watch.is_gone());
+}
+
+/// Nobody is told that it leads on behalf of a client that is gone.
+#[tokio::test]
+async fn a_client_that_is_gone_cannot_be_watched() {
+    let (client, peer) = LocalPeer::pair();
+    drop(client);
+    assert!(peer.watch().is_err());
+    timeout(Duration::from_secs(60), peer.closed()).await.unwrap();
+}
+
+/// A process is dead if its number belongs to a thread by now. Its heir must not lead as if processes could not be watched.
+#[test]
+fn the_number_of_a_thread_is_that_of_no_process() {
+    let (_end, wait) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || wait.recv());
+    let own = std::process::id();
+    let threads = fs::read_dir("/proc/self/task").unwrap();
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse::<u32>().ok();
+    let thread = threads.filter_map(number).find(|&thread| thread != own).unwrap();
+    assert!(pidfd(Pid::from_raw(thread as i32).unwrap()).is_err());
+    assert!(pidfd(Pid::from_raw(own as i32).unwrap()).unwrap().is_some());
+}
+
+/// In a folder where others can write, a link beside the socket does not make the node create a file elsewhere.
+#[tokio::test]
+async fn links_beside_the_socket_are_not_followed() {
+    let folder = std::env::temp_dir().join(format!("suffrage-links-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (path, elsewhere) = (folder.join("s"), folder.join("elsewhere"));
+    for suffix in [".lock", ".new"] {
+        std::os::unix::fs::symlink(&elsewhere, folder.join(format!("s{suffix}"))).unwrap();
+        let bound = Bound::new(&path, 0o660, None);
+        assert_eq!(bound.is_ok(), suffix == ".new", "{suffix}");
+        assert!(!elsewhere.exists(), "{suffix}");
+        _ = fs::remove_file(folder.join(format!("s{suffix}")));
+    }
+    assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

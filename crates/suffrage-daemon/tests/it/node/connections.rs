@@ -257,6 +257,26 @@ fn a_client_that_resigns_by_its_session_is_told_the_end_and_can_ask_again() {
     first.await_event("leading");
 }
 
+/// A client that waits by a long poll gets no lease after it has closed its connection.
+#[test]
+fn a_long_poll_ends_with_its_connection() {
+    let cluster = Cluster::start("long-poll");
+    let mut first = Connection::hold(&cluster.socket(0), "x", LONG);
+    first.await_event("leading");
+    let poll = Connection::open(&cluster.socket(0), "x", &json!({ "ttl": LONG, "wait": "30s" }));
+    // Behind the poll in the queue.
+    let mut last = soon(|| {
+        let mut last = Connection::hold(&cluster.socket(0), "x", LONG);
+        (last.await_event("waiting")["queue_position"] == 1).then_some(last)
+    });
+    let closed = boottime();
+    drop(poll);
+    assert_eq!(last.await_event("waiting")["queue_position"], 0);
+    drop(first);
+    let leading = last.await_event("leading");
+    assert!(leading["now_ns"].as_u64() < Some(closed + 20_000_000_000), "the poll has led or waited");
+}
+
 #[test]
 fn a_node_that_stops_asks_its_clients_to_hand_over_and_removes_its_socket() {
     let mut cluster = Cluster::start("sigterm");
