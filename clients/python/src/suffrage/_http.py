@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import ssl
 import time
 from collections.abc import AsyncIterator
+from socket import SHUT_RDWR
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
@@ -73,6 +75,10 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection, without waiting for data that is not sent yet."""
+        if (socket := self._writer.get_extra_info("socket")) is not None:
+            # Also if a child process has inherited the socket.
+            with contextlib.suppress(OSError):
+                socket.shutdown(SHUT_RDWR)
         self._writer.transport.abort()
 
     def is_stale(self) -> bool:

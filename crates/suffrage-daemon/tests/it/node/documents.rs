@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::daemon::authority::{Authority, secret};
+use suffrage_testbed::{Authority, secret};
 use crate::node::folder;
 use crate::run;
 use suffrage_cli::testing::path;
