@@ -133,6 +133,9 @@ def threads() -> None:
         elections[number] = clients[key].election(command["election"], **options(command))
         waiting.add(number)
         threading.Thread(target=guarded, args=(number, lambda: lead(command)), daemon=True).start()
+        # Campaigns begin in the order of the commands.
+        while number in waiting and not elections[number]._campaigns:
+            time.sleep(0.0002)
 
     def resign(number: int) -> None:
         leadership = common.leaderships.get(number)
