@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use self::holder::HolderProcess;
 use super::{Cluster, LONG, soon};
 
-/// Longer than any step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any step on a busy machine, and shorter than a lease of [`LONG`]: the next leader got a released lease.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// CLOCK_BOOTTIME, in nanoseconds.
 fn boottime() -> u64 {
