@@ -177,6 +177,10 @@
 (outside shared-lease "Clients of a node.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")
+(outside release-when-broken "Clients of a node, by connection.")
+(outside deadline-beyond-lease "Clients of a node, by connection.")
+(outside ignore-slew "Clients of a node, by connection.")
+(outside keep-dead-holder "Clients of a node, by connection. Costs time, not safety.")
 
 ; ---- Situations that the invariant allows -----------------------------------------------------------------------------
 

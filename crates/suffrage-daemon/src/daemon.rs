@@ -3,7 +3,7 @@
 //! ```text
 //!   Config ─▶ Daemon ─┬─ lease::Node   votes, campaigns, observes: sealed datagrams over UDP
 //!                     ├─ Node::session_request   sessions of HTTP clients
-//!                     └─ http          the API for clients, operators, probes and Prometheus
+//!                     └─ http, local   the API for clients, operators, probes and Prometheus: TCP and a Unix socket
 //! ```
 //!
 //! - [`Daemon::start`] and [`Daemon::stop`] run the node; [`run`] adds signals, the log and the notification of the
@@ -14,6 +14,7 @@
 mod certificate;
 mod credentials;
 mod http;
+mod local;
 mod log;
 mod notify;
 mod secrets;
@@ -23,7 +24,7 @@ mod tls;
 mod watches;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use self::credentials::Credentials;
-use self::http::{App, CredentialsInUse};
+use self::http::App;
+use self::local::Local;
 pub use self::secrets::Secrets;
 use self::serve::{Limits, serve};
 use self::suspension::Suspension;
@@ -69,6 +71,7 @@ pub struct Daemon {
     transport: Arc<Udp>,
     secrets: Secrets,
     http: Option<Http>,
+    local: Option<Local>,
     /// Holds the lock of the folder.
     _folder: Option<DataFolder>,
 }
@@ -117,6 +120,7 @@ impl Daemon {
             Some(suspension) => suspension.end().await?,
             None => listen(config).await?,
         };
+        let bound = Local::bind(config)?;
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire)?);
         resolver.configure(&transport, transport.wire().local_address());
         let mut settings = settings(config);
@@ -141,24 +145,27 @@ impl Daemon {
         tokio::spawn(log::storage_failures(node.clone()));
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
-        let http = match listener {
-            Some(listener) => {
-                Http::warn_about(config, &credentials, &listener);
-                let (node, transport) = (node.clone(), Arc::clone(&transport));
-                let router = |credentials| {
-                    let watches = Watches::new(node.clone());
-                    http::router(App { node, transport, peers, watches, ttl: config.ttl, credentials })
-                };
-                Some(Http::start(listener, credentials, router)?)
-            }
-            None => None,
+        if let Some(listener) = &listener {
+            Http::warn_about(config, &credentials, listener);
+        }
+        let (credentials, in_use) = watch::channel(Arc::new(credentials));
+        let router = (listener.is_some() || bound.is_some()).then(|| {
+            let (node, transport) = (node.clone(), Arc::clone(&transport));
+            let watches = Watches::new(node.clone());
+            http::router(App { node, transport, peers, watches, ttl: config.ttl, credentials: in_use })
+        });
+        let served = |listener: Option<TcpListener>| {
+            let (listener, router) = (listener?, router.clone()?);
+            Some(Http::start(listener, credentials, router))
         };
+        let http = served(listener).transpose()?;
+        let local = bound.zip(router).map(|(bound, router)| Local::start(bound, router));
         let secrets = Secrets {
             config: config.clone(),
             transport: Arc::clone(&transport),
             credentials: http.as_ref().map(|http| http.credentials.clone()),
         };
-        Ok(Daemon { node, transport, secrets, http, _folder: folder })
+        Ok(Daemon { node, transport, secrets, http, local, _folder: folder })
     }
 
     /// The UDP address of the node.
@@ -169,6 +176,11 @@ impl Daemon {
     /// The address of the HTTP server, if there is one.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(|http| http.address)
+    }
+
+    /// The path of the Unix socket, if there is one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.local.as_ref().map(Local::path)
     }
 
     /// The node.
@@ -184,7 +196,7 @@ impl Daemon {
     /// Hands over all leases and stops. Clients that lead keep their leases: the daemon waits until they have resigned or
     /// their leases have ended.
     pub async fn stop(self) {
-        if self.http.is_some() {
+        if self.http.is_some() || self.local.is_some() {
             // No lease is longer. A suspended node does not end the leases itself.
             let longest = self.node.settings().longest_ttl;
             wait_at_most(&BootClock, longest, self.node.stop_sessions()).await;
@@ -192,6 +204,9 @@ impl Daemon {
         self.node.stop().await;
         if let Some(http) = self.http {
             http.stop().await;
+        }
+        if let Some(local) = self.local {
+            local.stop().await;
         }
     }
 
@@ -201,6 +216,9 @@ impl Daemon {
         if let Some(http) = self.http {
             http.server.abort();
         }
+        if let Some(local) = self.local {
+            local.abort();
+        }
     }
 }
 
@@ -208,14 +226,13 @@ impl Http {
     /// Serves this router.
     fn start(
         listener: TcpListener,
-        credentials: Credentials,
-        router: impl FnOnce(CredentialsInUse) -> Router,
+        credentials: watch::Sender<Arc<Credentials>>,
+        router: Router,
     ) -> Result<Http, Error> {
         let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
-        let encrypted = credentials.certificate.is_some();
-        let (credentials, in_use) = watch::channel(Arc::new(credentials));
-        let router = router(in_use.clone());
+        let in_use = credentials.subscribe();
+        let encrypted = in_use.borrow().certificate.is_some();
         let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
         let server = match encrypted {
             true => tokio::spawn(serve(Tls::new(listener, in_use), router, limits, shutdown)),
@@ -419,6 +436,7 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
         voters = voters.join(","),
         udp = %daemon.address(),
         http,
+        socket = daemon.socket().map_or("off".to_string(), |path| path.display().to_string()),
         version = env!("CARGO_PKG_VERSION"),
         "started"
     );

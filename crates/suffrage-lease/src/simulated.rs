@@ -6,28 +6,33 @@
 //!
 //! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
+//!
+//! If the number of `connections` is set, all members are machines: a node each, and so many processes in each election
+//! that lead through it by connection: see [`host`].
 
 mod change_storm;
 mod clients;
 mod command_storm;
 mod contract;
+mod host;
 mod message;
 mod node;
+mod parameters;
 mod server;
 mod work;
 
-use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Attribute, BadParameter, CommandStorm, Context, Contract, DRIFT_BOUND, Electorate, Figure,
     Leases, Member, NodeId, Parameter, Process, Roster, Settings, Span, Start, Time, Value,
 };
 
 use self::clients::ClientMember;
+use self::host::{Blueprint, Host};
 pub use self::message::{MemberMessage, SessionMessage};
 use self::node::Node;
 use self::server::Server;
 use crate::budget::{Deployment, Violation};
-use crate::candidate::{Lease, MAX_VOTERS};
+use crate::candidate::Lease;
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionName, Engine, EngineConfig, InvalidConfig, LONGEST_TTL,
     SHORTEST_TTL, Timer,
@@ -57,6 +62,8 @@ pub struct Options {
     pub stop_margin: u64,
     /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
+    /// The number of processes of each member that lead through it by connection, in each election.
+    pub connections: usize,
     /// Whether a torture changes the voters.
     pub changes: bool,
     /// The number of founding voters that a node without a founding vote knows when it starts. If none, it knows all.
@@ -80,6 +87,7 @@ impl Default for Options {
             failback: None,
             stop_margin: 0,
             clients: 0,
+            connections: 0,
             changes: false,
             known: None,
             bug: None,
@@ -90,6 +98,8 @@ impl Default for Options {
 
 /// The greatest number of elections.
 const MAX_NAMES: usize = 1_000;
+/// The greatest number of processes of a machine in one election.
+const MAX_CONNECTIONS: usize = 100;
 /// The default number of voters: two of five may fail.
 const VOTERS: usize = 5;
 /// The delays that a candidate waits for replies: two messages, and some time for fast clocks.
@@ -184,165 +194,7 @@ impl Algorithm for QuorumLease {
 
     type Options = Options;
 
-    const PARAMETERS: &'static [Parameter<Options>] = &[
-        Parameter {
-            name: "voters",
-            value: "COUNT",
-            help: "How many of the members vote: the first so many, or all if there are fewer",
-            set: |options, text| match text.parse() {
-                Ok(voters @ 1..=MAX_VOTERS) => {
-                    options.voters = voters;
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is not a number of voters (1 to {MAX_VOTERS})")),
-            },
-            show: |options| options.voters.to_string(),
-        },
-        Parameter {
-            name: "candidates",
-            value: "COUNT|all",
-            help: "How many members stand besides the voters, who then do not; or all members stand",
-            set: |options, text| match (text, text.parse()) {
-                ("all", _) => {
-                    options.candidates = None;
-                    Ok(())
-                }
-                (_, Ok(count @ 1..)) => {
-                    options.candidates = Some(count);
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is not a number of candidates from 1 on, nor `all`")),
-            },
-            show: |options| options.candidates.map_or("all".to_string(), |count| count.to_string()),
-        },
-        Parameter {
-            name: "names",
-            value: "COUNT",
-            help: "How many elections there are at the same time; what is told is about the first, and promises \
-                   are checked of each",
-            set: |options, text| match text.parse() {
-                Ok(names @ 1..=MAX_NAMES) => {
-                    options.names = names;
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is not a number of elections (1 to {MAX_NAMES})")),
-            },
-            show: |options| options.names.to_string(),
-        },
-        Parameter {
-            name: "clients",
-            value: "COUNT",
-            help: "How many members, the last ones, lead through the others by sessions, as HTTP clients do",
-            set: |options, text| match text.parse() {
-                Ok(clients) => {
-                    options.clients = clients;
-                    Ok(())
-                }
-                Err(_) => Err(format!("`{text}` is not a number of clients")),
-            },
-            show: |options| options.clients.to_string(),
-        },
-        parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
-        Parameter {
-            name: "renew",
-            value: "DELAYS|auto",
-            help: "How often the leader renews its lease, in message delays; or three times a lease, with all other \
-                   timings as on the wire",
-            set: |options, text| match (text, text.parse()) {
-                ("auto", _) => {
-                    options.renew = None;
-                    Ok(())
-                }
-                (_, Ok(delays @ 1..)) => {
-                    options.renew = Some(delays);
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is not a number of message delays from 1 on, nor `auto`")),
-            },
-            show: |options| options.renew.map_or("auto".to_string(), |renew| renew.to_string()),
-        },
-        Parameter {
-            name: "drift-bound",
-            value: "DRIFT",
-            help: "How much clocks run fast or slow at most, like 1% or 100ppm: a leader takes its lease for that much shorter",
-            set: |options, text| text.parse().map(|drift| options.drift = drift),
-            show: |options| options.drift.to_string(),
-        },
-        Parameter {
-            name: "failback",
-            value: "DELAYS|off",
-            help: "How long a better candidate must have stood before it asks the leader to hand over, in \
-                   message delays",
-            set: |options, text| parameters::optional_delays(text).map(|it| options.failback = it),
-            show: |options| parameters::show_optional(options.failback),
-        },
-        Parameter {
-            name: "stop-margin",
-            value: "DELAYS",
-            help: "How long the work of a leader needs to stop, in message delays: a leader that hands over waits for as \
-                   long; applications of nodes only, not clients",
-            set: |options, text| match text.parse() {
-                Ok(delays) => {
-                    options.stop_margin = delays;
-                    Ok(())
-                }
-                Err(_) => Err(format!("`{text}` is not a number of message delays")),
-            },
-            show: |options| options.stop_margin.to_string(),
-        },
-        Parameter {
-            name: "changes",
-            value: "on|off",
-            help: "Whether a torture changes the voters: it adds and removes members, also two at a time",
-            set: |options, text| match text {
-                "on" | "off" => {
-                    options.changes = text == "on";
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is neither on nor off")),
-            },
-            show: |options| if options.changes { "on" } else { "off" }.to_string(),
-        },
-        Parameter {
-            name: "known-voters",
-            value: "COUNT|all",
-            help: "How many of the voters a node knows that is no voter when it starts: it asks them for the others",
-            set: |options, text| match (text, text.parse()) {
-                ("all", _) => {
-                    options.known = None;
-                    Ok(())
-                }
-                (_, Ok(count @ 1..)) => {
-                    options.known = Some(count);
-                    Ok(())
-                }
-                _ => Err(format!("`{text}` is not a number of voters from 1 on, nor `all`")),
-            },
-            show: |options| options.known.map_or("all".to_string(), |count| count.to_string()),
-        },
-        Parameter {
-            name: "bug",
-            value: "NAME|none",
-            help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
-                   validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
-                   ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
-                   shared-lease, undo-after-reply, skip-pin, ignore-boot, skip-drain, change-while-silent, drop-grants, \
-                   old-version-votes, mix-versions, forget-floor, blind-coordinator, reply-before-save, \
-                   skip-notice or lengthen-after-notice",
-            set: |options, text| {
-                let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
-                match (bug, text) {
-                    (None, "none") | (Some(_), _) => options.bug = bug,
-                    (None, _) => return Err(format!("`{text}` is not the name of a bug, nor `none`")),
-                }
-                Ok(())
-            },
-            show: |options| {
-                let name = Bug::ALL.iter().find(|(_, bug)| Some(*bug) == options.bug);
-                name.map_or("none", |(name, _)| name).to_string()
-            },
-        },
-    ];
+    const PARAMETERS: &'static [Parameter<Options>] = parameters::PARAMETERS;
 
     /// Shorter leases than by default, so that many of them fit into a storm; more drift; all numbers of voters
     /// that matter.
@@ -366,6 +218,10 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "3"), ("clients", "4"), ("names", "2"), ("ttl", "30"), ("failback", "20")],
+        &[("voters", "1"), ("connections", "2"), ("ttl", "12"), ("renew", "4")],
+        &[("voters", "3"), ("connections", "1"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "3"), ("connections", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto")],
+        &[("voters", "3"), ("connections", "2"), ("ttl", "20"), ("renew", "6"), ("failback", "30")],
         &[("voters", "1"), ("changes", "on"), ("ttl", "60"), ("renew", "20")],
         &[("voters", "2"), ("changes", "on"), ("ttl", "40"), ("renew", "12"), ("drift-bound", "10%")],
         &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
@@ -423,6 +279,7 @@ impl Algorithm for QuorumLease {
             for (election, held) in held.iter_mut().enumerate() {
                 *held |= match &process.role {
                     Role::Unstarted | Role::Server(_) => false,
+                    Role::Host(host) => host.leads(election),
                     Role::Node(node) => node.lease_at(election).is_some(),
                     Role::Client(client) => client.lease(election).is_some(),
                 };
@@ -454,10 +311,13 @@ impl Algorithm for QuorumLease {
     /// Clients take longer: a session that nobody remembers leads for a lease before the next client does, and a
     /// client waits for two before it asks another node. A client that is well loses its lease with its node.
     ///
+    /// A machine whose processes lead by connection is disrupted for some leases after its start and after a command.
+    ///
     /// Where better candidates take over, one after the other does, each after it has stood for `failback`.
     fn leases(options: &Options) -> Option<Leases> {
         let drift = options.drift.fraction();
         let elected = match options.clients {
+            _ if options.connections > 0 => 30 * options.ttl + 60 * GAP,
             0 => 8 * options.ttl + 30 * GAP,
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
@@ -468,11 +328,12 @@ impl Algorithm for QuorumLease {
         let recovery = by_slow_clock(delays);
         let handover = options.failback.map_or(0, |_| by_slow_clock(elected));
         let changes_voters = options.changes;
-        let stable = options.failback.is_none() && options.clients == 0 && !changes_voters;
+        let alone = options.clients == 0 && options.connections == 0;
+        let stable = options.failback.is_none() && alone && !changes_voters;
         // The longest round, by a fast clock. A client has a round trip to its node besides.
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
-        let pin = (options.clients == 0 && !changes_voters).then_some("pin");
+        let pin = (alone && !changes_voters).then_some("pin");
         Some(Leases {
             length: options.ttl,
             drift,
@@ -493,6 +354,11 @@ impl Algorithm for QuorumLease {
                 format!("with {} voters they make {members}, and there are {}", options.voters, roster.len());
             let name = if options.clients > 0 { "clients" } else { "candidates" };
             return Err(BadParameter { name, reason });
+        }
+        if options.connections > 0 && (options.clients > 0 || options.candidates.is_some() || options.changes)
+        {
+            let reason = "is not for a world with clients, candidates or changes".to_string();
+            return Err(BadParameter { name: "connections", reason });
         }
         if options.exact.is_some() {
             // The caller has checked exact timings for their network: `Timings::budget`.
@@ -583,6 +449,8 @@ enum Role {
     Server(Box<Server>),
     /// A client of such nodes.
     Client(Box<ClientMember>),
+    /// A machine with a node and processes.
+    Host(Box<Host>),
 }
 
 /// The name of the election with this number, counted from 0.
@@ -593,7 +461,7 @@ fn name(election: usize) -> ElectionName {
 impl QuorumLease {
     fn node(&self) -> Option<&Node> {
         match &self.role {
-            Role::Unstarted | Role::Server(_) | Role::Client(_) => None,
+            Role::Unstarted | Role::Server(_) | Role::Client(_) | Role::Host(_) => None,
             Role::Node(node) => Some(node),
         }
     }
@@ -604,6 +472,7 @@ impl QuorumLease {
             Role::Unstarted | Role::Client(_) => None,
             Role::Node(node) => Some(node.engine.engine()),
             Role::Server(server) => Some(server.engine()),
+            Role::Host(host) => host.engine(),
         }
     }
 
@@ -639,13 +508,14 @@ impl QuorumLease {
             Role::Unstarted | Role::Client(_) => {}
             Role::Node(node) => node.input(cx, input),
             Role::Server(server) => server.input(cx, input),
+            Role::Host(host) => host.input(cx, input),
         }
     }
 
     fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
         let config = config.unwrap_or_else(|| self.candidate_config(cx));
         match &mut self.role {
-            Role::Unstarted | Role::Server(_) | Role::Client(_) => {}
+            Role::Unstarted | Role::Server(_) | Role::Client(_) | Role::Host(_) => {}
             Role::Node(node) => node.join(cx, election, config),
         }
     }
@@ -674,6 +544,20 @@ impl Process for QuorumLease {
         let stands = self.options.candidates.is_none() || !votes;
         let config = self.options.engine_config(delay, voters, votes);
         let ttl = self.options.timings(delay).ttl;
+        if self.options.connections > 0 {
+            let blueprint = Blueprint {
+                me,
+                engine: config,
+                sessions: self.options.session_config(delay),
+                lease: LeaseRequest { ttl, rank: view.my_rank().attribute },
+                elections: self.options.names,
+                processes: self.options.connections,
+                delay: Span::from_nanos(delay.as_nanos() / 4),
+                bug: self.options.bug,
+            };
+            self.role = Role::Host(Box::new(Host::start(cx, blueprint, start)));
+            return;
+        }
         let engine = SessionEngine::new(me, config, self.options.session_config(delay));
         let engine = engine.expect("the options were checked");
         self.role = match self.options.clients {
@@ -698,6 +582,7 @@ impl Process for QuorumLease {
             Role::Unstarted | Role::Node(_) => {}
             Role::Server(server) => server.on_session(cx, from, election, session),
             Role::Client(client) => client.on_message(cx, from, election, session),
+            Role::Host(host) => host.on_session(cx, from, election, session),
         }
     }
 
@@ -707,10 +592,14 @@ impl Process for QuorumLease {
             Role::Node(node) => node.on_timer(cx, timer),
             Role::Server(server) => server.on_timer(cx),
             Role::Client(client) => client.on_timer(cx),
+            Role::Host(host) => host.on_timer(cx),
         }
     }
 
     fn on_saved(&mut self, cx: &mut Context<'_, Self>, saved: Saved) {
+        if let Role::Host(host) = &mut self.role {
+            return host.on_saved(cx, saved);
+        }
         self.input(cx, |engine, cx| engine.on_saved(cx, saved));
     }
 
@@ -725,6 +614,7 @@ impl Process for QuorumLease {
             Role::Unstarted | Role::Node(_) => {}
             Role::Server(server) => return server.on_command(cx, command),
             Role::Client(client) => return client.on_command(cx, command),
+            Role::Host(host) => return host.on_command(cx, command),
         }
         let stands = self.node().is_some_and(|node| node.stands);
         match command.action {

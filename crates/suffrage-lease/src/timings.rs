@@ -157,11 +157,19 @@ pub enum Bug {
     SkipNotice,
     /// Late replies to a renewal lengthen the lease of a leader that hands over.
     LengthenAfterNotice,
+    /// A node releases the lease of a client by connection when its own end is gone, although the client may live.
+    ReleaseWhenBroken,
+    /// A node tells a client by connection a deadline after the end of the node's own lease.
+    DeadlineBeyondLease,
+    /// A node tells a client by connection a deadline as if no clock were slewed.
+    IgnoreSlew,
+    /// A node keeps the lease of a client by connection whose process is dead.
+    KeepDeadHolder,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 25] = [
+    pub const ALL: [(&'static str, Bug); 29] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -187,6 +195,10 @@ impl Bug {
         ("reply-before-save", Bug::ReplyBeforeSave),
         ("skip-notice", Bug::SkipNotice),
         ("lengthen-after-notice", Bug::LengthenAfterNotice),
+        ("release-when-broken", Bug::ReleaseWhenBroken),
+        ("deadline-beyond-lease", Bug::DeadlineBeyondLease),
+        ("ignore-slew", Bug::IgnoreSlew),
+        ("keep-dead-holder", Bug::KeepDeadHolder),
     ];
 }
 

@@ -67,6 +67,16 @@ mod machine {
     }
 }
 
+/// The time of CLOCK_BOOTTIME, which every process of the machine can read, in nanoseconds. Time daemons slew it. Other
+/// systems than Linux have only the monotonic clock.
+pub fn boottime() -> Time {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let shown = read(ClockId::Boottime);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let shown = read(ClockId::Monotonic);
+    Time::from_nanos(shown.cast_unsigned())
+}
+
 fn read(clock: ClockId) -> i64 {
     let shown = clock_gettime(clock);
     shown.tv_sec * 1_000_000_000 + shown.tv_nsec

@@ -45,6 +45,22 @@ pub enum LogFormat {
     Json,
 }
 
+/// The Unix socket of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalSocket {
+    /// The usual path, if its folder exists and no other node has it.
+    Usual,
+    /// None.
+    Off,
+    /// This path.
+    At(PathBuf),
+}
+
+impl LocalSocket {
+    /// The usual path. The service manager creates its folder.
+    pub const USUAL: &str = "/run/suffrage/suffrage.sock";
+}
+
 /// The configuration of a node, as [`read`](Config::read) returns it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -81,6 +97,12 @@ pub struct Config {
     pub http_key: Option<PathBuf>,
     /// Whether HTTP without TLS is allowed on addresses other than loopback.
     pub http_plain: bool,
+    /// The Unix socket for clients of this machine.
+    pub socket: LocalSocket,
+    /// The permissions of the Unix socket.
+    pub socket_mode: u32,
+    /// The group of the Unix socket: a name or a number.
+    pub socket_group: Option<String>,
     /// The log level.
     pub log: LogLevel,
     /// The format of the log.
@@ -171,6 +193,9 @@ impl Config {
             http_cert: None,
             http_key: None,
             http_plain: false,
+            socket: LocalSocket::Usual,
+            socket_mode: 0o660,
+            socket_group: None,
             log: LogLevel::Info,
             log_format: LogFormat::Text,
             file: None,

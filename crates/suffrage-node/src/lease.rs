@@ -37,7 +37,7 @@ pub use suffrage_lease::{
 };
 
 pub use self::histogram::DurationHistogram;
-pub use self::node::{Node, NodeEvent, NodeMetrics, NodeState};
+pub use self::node::{HoldState, Holding, Node, NodeEvent, NodeMetrics, NodeState};
 pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;

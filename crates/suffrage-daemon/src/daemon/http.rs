@@ -4,9 +4,12 @@
 //! health checks, which return little more than a status code and change nothing. Without a token, the server guards
 //! against DNS rebinding (Host must be `localhost` or an IP address) and CSRF (requests that change state must be
 //! `application/json`).
+//!
+//! The permissions of the Unix socket decide who may use it. Its requests need no token, and are not of a browser.
 
 mod api;
 mod health;
+mod hold;
 mod metrics;
 mod observe;
 mod openapi;
@@ -32,6 +35,7 @@ pub(super) use self::health::is_alive;
 pub(super) use self::suspended::suspended_router;
 
 use super::credentials::{Credentials, Token};
+use super::local::LocalPeer;
 use super::watches::Watches;
 use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
@@ -155,8 +159,8 @@ async fn close_unauthenticated(
     request: Request,
     next: Next,
 ) -> Response {
-    let unauthenticated =
-        credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
+    let unauthenticated = !is_local(&request)
+        && credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
     let mut response = next.run(request).await;
     if unauthenticated {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -168,6 +172,7 @@ async fn close_unauthenticated(
 async fn authorize(State(credentials): State<CredentialsInUse>, request: Request, next: Next) -> Response {
     let credentials = Arc::clone(&credentials.borrow());
     match &credentials.token {
+        _ if is_local(&request) => next.run(request).await,
         Some(token) if !is_authenticated(&request, token) => {
             let problem = Problem::new(
                 StatusCode::UNAUTHORIZED,
@@ -183,6 +188,11 @@ async fn authorize(State(credentials): State<CredentialsInUse>, request: Request
         .into_response(),
         _ => next.run(request).await,
     }
+}
+
+/// Whether a request came over the Unix socket.
+fn is_local(request: &Request) -> bool {
+    request.extensions().get::<LocalPeer>().is_some()
 }
 
 fn is_authenticated(request: &Request, token: &Token) -> bool {

@@ -8,13 +8,18 @@
 //! Long polls and server-sent events are answers without a time limit. A connection beyond the limit is an
 //! [`OverflowConnection`]: it gets one answer without waiting, and is closed. So health checks and renewals get
 //! through however many clients wait. When the overflow is full too, connections wait in the listen queue.
+//!
+//! Requests of the Unix socket have a [`LocalPeer`] as an extension. Their bodies are JSON, whatever they are declared as:
+//! no browser can send them, so that the declared type protects from nothing.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{HeaderValue, header};
 use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -28,8 +33,33 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use super::local::LocalPeer;
+
 /// The most connections, however many files the process may open.
 const MOST_CONNECTIONS: u64 = 1_024;
+
+/// The most connections of the Unix socket.
+const MOST_LOCAL_CONNECTIONS: u64 = 65_536;
+/// The file descriptors of a connection of the Unix socket: the connection, a copy, and the process.
+const LOCAL_FILES: u64 = 3;
+
+/// The other side of a connection.
+pub(super) trait Peer: Send + 'static {
+    /// The process on this machine that has opened the connection.
+    fn local(self) -> Option<LocalPeer>;
+}
+
+impl Peer for SocketAddr {
+    fn local(self) -> Option<LocalPeer> {
+        None
+    }
+}
+
+impl Peer for LocalPeer {
+    fn local(self) -> Option<LocalPeer> {
+        Some(self)
+    }
+}
 
 /// Marks a request of a connection beyond the limit: it is answered without waiting.
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +97,26 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// The limits of the Unix socket: a quarter of the process's file descriptors. A client that leads has a connection for
+    /// itself.
+    pub(super) fn of_local() -> Limits {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most = (files / 4 / LOCAL_FILES).clamp(2, MOST_LOCAL_CONNECTIONS) as usize;
+        let overflow = most.div_ceil(16);
+        Limits { most: most - overflow, overflow, ..Limits::of_this_process() }
+    }
+}
+
 /// Serves connections until the shutdown; then finishes the requests that have begun.
 pub(super) async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
     limits: Limits,
     mut shutdown: watch::Receiver<bool>,
-) {
+) where
+    L::Addr: Peer,
+{
     let room = Arc::new(Semaphore::new(limits.most));
     let overflow = Arc::new(Semaphore::new(limits.overflow));
     let mut connections = JoinSet::new();
@@ -85,15 +128,15 @@ pub(super) async fn serve<L: Listener>(
                 place = Arc::clone(&room).acquire_owned() => (place, false),
                 place = Arc::clone(&overflow).acquire_owned() => (place, true),
             };
-            (listener.accept().await.0, place, overflows)
+            (listener.accept().await, place, overflows)
         };
         tokio::select! {
             () = until_shutdown(&mut shutdown) => break,
             Some(_) = connections.join_next() => {}
-            (stream, place, overflows) = next => {
+            ((stream, peer), place, overflows) = next => {
                 let (router, stop) = (router.clone(), stop.clone());
                 connections.spawn(async move {
-                    let conversation = serve_connection(stream, router, limits, overflows, stop);
+                    let conversation = serve_connection(stream, peer.local(), router, limits, overflows, stop);
                     if overflows {
                         // Also bounds the time for the body and the answer.
                         _ = timeout(limits.brief * 3, conversation).await;
@@ -117,6 +160,7 @@ async fn until_shutdown(shutdown: &mut watch::Receiver<bool>) {
 /// Serves one connection.
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Option<LocalPeer>,
     router: Router,
     limits: Limits,
     overflows: bool,
@@ -129,10 +173,16 @@ async fn serve_connection(
         if overflows {
             request.extensions_mut().insert(OverflowConnection);
         }
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
         router.call(request)
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!overflows);
+    // A client of the Unix socket that has closed one direction only may still read.
+    builder.half_close(peer.is_some());
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut first = pin!(sleep(if overflows { limits.brief } else { limits.first }));
     let (mut waits, mut stops) = (true, false);

@@ -1,5 +1,6 @@
 //! A node that is started on a full disk: it waits for space, and reports that as a running node does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -48,8 +49,9 @@ impl Suspension {
         // Two handles to one socket: no connection is refused when the node starts.
         let kept = listener.into_std().map_err(failed)?;
         let listener = kept.try_clone().and_then(TcpListener::from_std).map_err(failed)?;
-        let router = |in_use| http::suspended_router(known, in_use);
-        let http = Http::start(listener, credentials.clone(), router)?;
+        let (credentials, in_use) = watch::channel(Arc::new(credentials.clone()));
+        let router = http::suspended_router(known, in_use);
+        let http = Http::start(listener, credentials, router)?;
         Ok(Suspension { failure, http: Some((http, kept)) })
     }
 

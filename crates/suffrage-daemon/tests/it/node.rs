@@ -1,5 +1,6 @@
 //! `suffrage node` as real processes on loopback, and the commands that query them.
 
+mod connections;
 mod documents;
 mod moves;
 mod tls;
@@ -30,6 +31,11 @@ struct Cluster {
 
 impl Cluster {
     fn start(name: &str) -> Cluster {
+        Cluster::start_with(name, "")
+    }
+
+    /// Starts a cluster with more lines in the configuration of each node.
+    fn start_with(name: &str, lines: &str) -> Cluster {
         let folder = folder(name);
         let key = folder.join("key");
         assert_eq!(run(&format!("suffrage keygen {}", key.display())).code, 0);
@@ -41,9 +47,10 @@ impl Cluster {
             let (id, address) = (place + 1, &cluster.http[place]);
             let file = cluster.folder.join(format!("{id}.toml"));
             let data = cluster.folder.join(format!("data-{id}"));
+            let socket = cluster.socket(place);
             let text = format!(
                 "id = {id}\nvoters = \"{voters}\"\nkeys = {key:?}\ndata = {data:?}\nhttp = \"{address}\"\n\
-                 delay = \"10ms\"\nlog-format = \"json\"\n"
+                 delay = \"10ms\"\nlog-format = \"json\"\nsocket = {socket:?}\n{lines}\n"
             );
             fs::write(&file, text).unwrap();
             let process = cluster.spawn(id, &["--new"]);
@@ -66,6 +73,10 @@ impl Cluster {
             .stderr(log)
             .spawn()
             .unwrap()
+    }
+
+    fn socket(&self, place: usize) -> PathBuf {
+        self.folder.join(format!("{}.sock", place + 1))
     }
 
     fn log(&self, id: usize) -> PathBuf {

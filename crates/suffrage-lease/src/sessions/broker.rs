@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
+use super::connection::ConnectionEnd;
 use super::queue::{NodeLease, QueueAction, SessionQueue};
 use super::{
     Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
@@ -61,7 +62,8 @@ struct ElectionSessions {
 ///
 /// Inputs: [`on_request`](SessionBroker::on_request), [`on_hang_up`](SessionBroker::on_hang_up),
 /// [`on_reply_undelivered`](SessionBroker::on_reply_undelivered), [`stop`](SessionBroker::stop),
-/// [`on_lease_change`](SessionBroker::on_lease_change) whenever the node has begun or ceased to hold a lease, and
+/// [`on_connection_end`](SessionBroker::on_connection_end), [`on_lease_change`](SessionBroker::on_lease_change) whenever
+/// the node has begun or ceased to hold a lease, [`on_renewal`](SessionBroker::on_renewal) when it has renewed one, and
 /// [`on_due`](SessionBroker::on_due) when the moment of [`next_due`](SessionBroker::next_due) has come. `now` is a
 /// moment on the node's clock that never goes back.
 ///
@@ -107,6 +109,7 @@ impl SessionBroker {
             SessionRequest::Campaign(campaign) => {
                 queue.campaign(now, arrival, campaign, control.lease(name), replies);
             }
+            SessionRequest::Hold(lease) => queue.hold(arrival, lease, replies),
             SessionRequest::Renew { session } => {
                 let renewed = queue.renew(now, arrival.received, session, control.lease(name));
                 replies.push((arrival.request, renewed));
@@ -150,6 +153,28 @@ impl SessionBroker {
     ) {
         if let Some(election) = self.elections.get_mut(&name) {
             election.queue.on_reply_undelivered(now, request);
+            self.reconcile(now, name, control);
+        }
+    }
+
+    /// The connection of a client that leads or waits has ended.
+    pub fn on_connection_end(
+        &mut self,
+        now: Time,
+        name: Name,
+        request: RequestId,
+        end: ConnectionEnd,
+        control: &mut impl LeaseControl,
+    ) {
+        if let Some(election) = self.elections.get_mut(&name) {
+            election.queue.on_connection_end(now, request, end);
+            self.reconcile(now, name, control);
+        }
+    }
+
+    /// The node has renewed the lease of this election. Only a client by connection must be told.
+    pub fn on_renewal(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
+        if self.elections.get(&name).is_some_and(|election| election.queue.is_held_by_connection()) {
             self.reconcile(now, name, control);
         }
     }
@@ -245,15 +270,19 @@ impl SessionBroker {
             return Ok(());
         }
         match request {
-            SessionRequest::Campaign(_) if self.stopping => return Err(SessionError::Stopping),
+            SessionRequest::Campaign(_) | SessionRequest::Hold(_) if self.stopping => {
+                return Err(SessionError::Stopping);
+            }
             SessionRequest::Campaign(CampaignRequest { session: Some(_), .. })
             | SessionRequest::Renew { .. }
             | SessionRequest::Resign { .. } => return Err(SessionError::Expired),
             SessionRequest::Revoke { .. } => return Err(SessionError::NotLeading),
-            SessionRequest::Campaign(_) if self.elections.len() >= MAX_ELECTIONS => {
+            SessionRequest::Campaign(_) | SessionRequest::Hold(_)
+                if self.elections.len() >= MAX_ELECTIONS =>
+            {
                 return Err(SessionError::TooManyElections);
             }
-            SessionRequest::Campaign(_) => {}
+            SessionRequest::Campaign(_) | SessionRequest::Hold(_) => {}
         }
         let queue = SessionQueue::new(self.config);
         let election =
@@ -297,8 +326,11 @@ impl SessionBroker {
             self.elections.remove(&name);
             return;
         }
-        election.due = Some(due);
-        self.due.insert((due, name));
+        // Connections that stay open are never due.
+        if due < Time::MAX {
+            election.due = Some(due);
+            self.due.insert((due, name));
+        }
     }
 }
 

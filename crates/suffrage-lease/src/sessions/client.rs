@@ -287,7 +287,12 @@ impl SessionClient {
                     }
                 }
             }
-            Ok(SessionReply::Superseded | SessionReply::Resigned | SessionReply::Revoking { .. }) => {}
+            Ok(
+                SessionReply::Superseded
+                | SessionReply::Resigned
+                | SessionReply::Revoking { .. }
+                | SessionReply::Connection(_),
+            ) => {}
             Err(SessionError::Revoked) => {
                 // The work has to stop. After that the node may hand over, and the client yields to others.
                 self.abandon_session(now, actions);

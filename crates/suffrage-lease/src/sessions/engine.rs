@@ -14,6 +14,7 @@ use suffrage_core::{
     Announcement, Attribute, Context, Effects, NodeId, Process, Span, Start, Time, forward_effects,
 };
 
+use super::connection::ConnectionEnd;
 use super::{
     Arrival, LeaseControl, NodeLease, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
 };
@@ -68,6 +69,8 @@ pub struct SessionEngine {
     participants: BTreeMap<Name, Participants>,
     /// Elections whose lease has begun or ended since the broker was last told.
     changed: Vec<ElectionIndex>,
+    /// Elections whose lease was renewed since the broker was last told.
+    renewed: Vec<ElectionIndex>,
     memberships: Vec<MembershipChange>,
     /// Elections that the node leaves when it has handed over.
     leaving: Vec<ElectionIndex>,
@@ -94,6 +97,7 @@ impl SessionEngine {
             broker: SessionBroker::new(sessions),
             participants: BTreeMap::new(),
             changed: Vec::new(),
+            renewed: Vec::new(),
             memberships: Vec::new(),
             leaving: Vec::new(),
             engine_due: None,
@@ -141,6 +145,20 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_reply_undelivered(now, election, request, &mut control);
+        self.reconcile(cx);
+    }
+
+    /// The connection of a client, which this request has opened, has ended.
+    pub fn on_connection_end(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        election: Name,
+        request: RequestId,
+        end: ConnectionEnd,
+    ) {
+        let now = cx.now();
+        let (broker, mut control) = self.control(cx);
+        broker.on_connection_end(now, election, request, end, &mut control);
         self.reconcile(cx);
     }
 
@@ -259,6 +277,7 @@ impl SessionEngine {
         indices.into_iter().for_each(|index| control.leave_index(index));
         self.participants.clear();
         self.changed.clear();
+        self.renewed.clear();
         self.arm(cx);
     }
 
@@ -305,7 +324,12 @@ impl SessionEngine {
             participants: &self.participants,
             memberships: &mut self.memberships,
             leaving: &mut self.leaving,
-            effects: EngineEffects { cx, due: &mut self.engine_due, changed: &mut self.changed },
+            effects: EngineEffects {
+                cx,
+                due: &mut self.engine_due,
+                changed: &mut self.changed,
+                renewed: &mut self.renewed,
+            },
         };
         (&mut self.broker, control)
     }
@@ -335,11 +359,23 @@ impl SessionEngine {
         for (index, to) in self.engine.take_hand_over_requests() {
             self.act(cx, index, to.map_or(Action::Resign, Action::Transfer));
         }
-        while let Some(index) = self.changed.pop() {
+        loop {
+            let (index, renewal) = match (self.changed.pop(), self.renewed.last()) {
+                (Some(index), _) => (index, false),
+                (None, Some(&index)) => {
+                    self.renewed.pop();
+                    (index, true)
+                }
+                (None, None) => break,
+            };
             let Some(name) = self.engine.election(index).map(|state| state.name().hash()) else { continue };
             let now = cx.now();
             let (broker, mut control) = self.control(cx);
-            broker.on_lease_change(now, name, &mut control);
+            if renewal {
+                broker.on_renewal(now, name, &mut control);
+            } else {
+                broker.on_lease_change(now, name, &mut control);
+            }
         }
         self.arm(cx);
     }
@@ -582,6 +618,7 @@ struct EngineEffects<'e, 'v> {
     cx: &'e mut Context<'v, SessionEngine>,
     due: &'e mut Option<Time>,
     changed: &'e mut Vec<ElectionIndex>,
+    renewed: &'e mut Vec<ElectionIndex>,
 }
 
 impl EngineEffects<'_, '_> {
@@ -595,7 +632,6 @@ impl EngineEffects<'_, '_> {
 
 impl Effects<Engine> for EngineEffects<'_, '_> {
     forward_effects!(cx: rng, send(Message), multicast(Message), save(Saved), begin_save(Saved), suspect, restore);
-    forward_effects!(cx: lead_until_in);
     fn set_timer(&mut self, _: Timer, after: Span) {
         *self.due = Some(self.cx.now() + after);
     }
@@ -611,6 +647,10 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
         self.record_lease_change(election, announcement);
         self.cx.announce_in(election, announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.renewed.push(ElectionIndex::from(election));
+        self.cx.lead_until_in(election, end);
     }
 }
 

@@ -30,12 +30,15 @@
 //! **After a restart** a node knows no session, but clients may still count on promises of the node's previous
 //! boot. A grant belongs to a node and its boot, so voters do not let the node have that lease before it has expired.
 //!
+//! **Clients by connection** share the queue, and renew nothing: see [`connection`].
+//!
 //! **A reply that nobody reads.** A reply counts as received unless the driver knows that nobody will ever read
 //! it ([`SessionBroker::on_reply_undelivered`]). A lost reply therefore costs time, never safety: the session stays
 //! until its ttl is over.
 
 mod broker;
 mod client;
+pub mod connection;
 mod engine;
 mod queue;
 
@@ -47,6 +50,7 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 pub use self::broker::{LeaseControl, MAX_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
+use self::connection::ConnectionState;
 pub use self::engine::{MembershipChange, SessionEngine};
 pub use self::queue::{MAX_CLIENTS, NodeLease, QueueAction, SessionQueue, longest_wait};
 use crate::{Bug, Drift};
@@ -141,6 +145,9 @@ pub struct CampaignRequest {
 pub enum SessionRequest {
     /// The client asks to lead.
     Campaign(CampaignRequest),
+    /// The client asks to lead for as long as its connection stays open. The reply is a sequence of
+    /// [`ConnectionState`]s.
+    Hold(LeaseRequest),
     /// The client leads, and asks to lead for longer.
     Renew {
         /// The client's session.
@@ -192,6 +199,9 @@ pub enum SessionReply {
         /// Within which time the client must ask again to keep its place.
         retry_before: Span,
     },
+    /// The state of a client by connection has changed. Other replies to the same request follow until the
+    /// [end](ConnectionState::Ended).
+    Connection(ConnectionState),
     /// Another request of the same session is answered in place of this one.
     Superseded,
     /// The client neither leads nor waits any more.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use suffrage_core::{NodeId, Span, Time};
 
+use super::connection::{ConnectionEnd, ConnectionState, LossReason};
 use super::{
     Arrival, CampaignRequest, LeaseRequest, RequestId, SessionConfig, SessionError, SessionId,
     SessionOutcome, SessionReply,
@@ -45,12 +46,22 @@ struct Poll {
     answer_by: Time,
 }
 
+/// An open connection of a client that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Connected {
+    request: RequestId,
+    /// The place in the queue that the client was told.
+    told: Option<usize>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Waiter {
     session: SessionId,
     lease: LeaseRequest,
     /// None between two requests of the client.
     poll: Option<Poll>,
+    /// Set for a client by connection.
+    connection: Option<Connected>,
     /// Until when the place is kept between two requests.
     keep_until: Time,
     /// The request whose reply told the client its session. Without that reply the client cannot come back.
@@ -72,6 +83,20 @@ struct Holder {
     revoked: Option<Option<NodeId>>,
     /// Set if the client has resigned: in favour of that node, if one is named.
     resigned: Option<Option<NodeId>>,
+    /// Set for a client by connection.
+    connection: Option<HolderConnection>,
+}
+
+/// The connection of a client that leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum HolderConnection {
+    Open {
+        request: RequestId,
+        /// Whether the client was told that the lease is to be handed over.
+        hand_over: bool,
+    },
+    /// The client may rely on what it was told.
+    Broken,
 }
 
 /// The clients of one election at one node.
@@ -126,7 +151,8 @@ impl SessionQueue {
                 .push((request, Ok(SessionReply::Leading { session, token: held.token, valid_for })));
         }
         if let Some(session) = session {
-            let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.session == session) else {
+            let waits = |waiter: &&mut Waiter| waiter.session == session && waiter.connection.is_none();
+            let Some(waiter) = self.waiters.iter_mut().find(waits) else {
                 return replies.push((request, Err(SessionError::Expired)));
             };
             // The ttl and the rank of the client's first request still hold.
@@ -142,7 +168,47 @@ impl SessionQueue {
         let answer_by = now + wait.min(longest_wait(self.config.drift, lease.ttl));
         let poll = Some(Poll { request, received, answer_by });
         let (session, keep_until) = (new_session, now);
-        self.waiters.push_back(Waiter { session, lease, poll, keep_until, introduced_by: None });
+        let connection = None;
+        self.waiters.push_back(Waiter { session, lease, poll, connection, keep_until, introduced_by: None });
+    }
+
+    /// A client asks to lead for as long as its connection stays open.
+    pub fn hold(
+        &mut self,
+        arrival: Arrival,
+        lease: LeaseRequest,
+        replies: &mut Vec<(RequestId, SessionOutcome)>,
+    ) {
+        let Arrival { request, new_session: session, .. } = arrival;
+        if self.stopping {
+            return replies.push((request, Err(SessionError::Stopping)));
+        }
+        if self.waiters.len() >= MAX_CLIENTS {
+            return replies.push((request, Err(SessionError::QueueFull)));
+        }
+        let connection = Some(Connected { request, told: None });
+        let (poll, keep_until, introduced_by) = (None, Time::MAX, None);
+        self.waiters.push_back(Waiter { session, lease, poll, connection, keep_until, introduced_by });
+    }
+
+    /// The connection of a client has ended.
+    pub fn on_connection_end(&mut self, now: Time, request: RequestId, end: ConnectionEnd) {
+        self.waiters.retain(|waiter| waiter.connection.is_none_or(|it| it.request != request));
+        let Some(holder) = self.holder.as_mut().filter(|holder| holder.is_connected_by(request)) else {
+            return;
+        };
+        match (end, self.config.bug) {
+            (ConnectionEnd::HolderGone, Some(Bug::KeepDeadHolder)) => {}
+            (ConnectionEnd::Broken, Some(Bug::ReleaseWhenBroken)) | (ConnectionEnd::HolderGone, _) => {
+                holder.connection = Some(HolderConnection::Broken);
+                holder.resigned = holder.resigned.or(Some(holder.revoked.flatten()));
+                holder.promised = now;
+            }
+            (ConnectionEnd::Broken, _) => {
+                holder.connection = Some(HolderConnection::Broken);
+                holder.until = holder.promised;
+            }
+        }
     }
 
     /// The client that leads wants to lead for longer; its request came at `received`.
@@ -156,7 +222,8 @@ impl SessionQueue {
         let drift = self.config.drift;
         let holder = self.holder.as_mut().filter(|holder| holder.session == session);
         let (Some(holder), Some(held)) = (holder, held) else { return Err(SessionError::Expired) };
-        if now >= holder.until || holder.resigned.is_some() {
+        // A client by connection does not renew: its leadership ends with the connection.
+        if now >= holder.until || holder.resigned.is_some() || holder.connection.is_some() {
             return Err(SessionError::Expired);
         }
         if holder.revoked.is_some() {
@@ -184,6 +251,8 @@ impl SessionQueue {
             return Err(SessionError::Expired);
         };
         replies.extend(waiter.poll.map(|poll| (poll.request, Ok(SessionReply::Superseded))));
+        let ended = SessionReply::Connection(ConnectionState::Ended(LossReason::Resigned));
+        replies.extend(waiter.connection.map(|connection| (connection.request, Ok(ended))));
         Ok(SessionReply::Resigned)
     }
 
@@ -206,8 +275,11 @@ impl SessionQueue {
 
     /// Refuses all waiting clients.
     pub fn fail_all(&mut self, error: SessionError, replies: &mut Vec<(RequestId, SessionOutcome)>) {
-        let polls = self.waiters.drain(..).filter_map(|waiter| waiter.poll);
-        replies.extend(polls.map(|poll| (poll.request, Err(error))));
+        let requests = self.waiters.drain(..).filter_map(|waiter| {
+            let poll = waiter.poll.map(|poll| poll.request);
+            poll.or(waiter.connection.map(|connection| connection.request))
+        });
+        replies.extend(requests.map(|request| (request, Err(error))));
     }
 
     /// Called after every change and when due. Returns what to do about the lease, and answers requests that have
@@ -218,7 +290,7 @@ impl SessionQueue {
         held: Option<NodeLease>,
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) -> QueueAction {
-        self.waiters.retain(|waiter| waiter.poll.is_some() || now < waiter.keep_until);
+        self.waiters.retain(|waiter| waiter.is_present() || now < waiter.keep_until);
         let offered = held.is_some() && self.holder.is_none();
         for (queue_position, waiter) in self.waiters.iter_mut().enumerate() {
             // The first client gets the lease that the node holds, however short its wait is.
@@ -232,22 +304,31 @@ impl SessionQueue {
                 let session = waiter.session;
                 replies.push((request, Ok(SessionReply::Waiting { session, queue_position, retry_before })));
             }
+            if let Some(connected) = waiter.connection.as_mut().filter(|it| it.told != Some(queue_position)) {
+                connected.told = Some(queue_position);
+                let waiting = ConnectionState::Waiting { queue_position };
+                replies.push((connected.request, Ok(SessionReply::Connection(waiting))));
+            }
         }
-        if held.is_none() {
+        let Some(held) = held else {
             // A late renewal of the node's lease must not bring it back: the next client needs a token of its own.
-            return if self.holder.take().is_some() { QueueAction::Release(None) } else { QueueAction::None };
-        }
-        if let Some(holder) = &self.holder {
-            return match holder.ended(now) {
-                Some(to) => {
-                    self.holder = None;
-                    QueueAction::Release(to)
-                }
-                None => QueueAction::None,
-            };
+            let Some(holder) = self.holder.take() else { return QueueAction::None };
+            holder.tell_end(LossReason::Expired, replies);
+            return QueueAction::Release(None);
+        };
+        if let Some(mut holder) = self.holder.take() {
+            if let Some(to) = holder.ended(now) {
+                let resigned = holder.resigned.is_some();
+                let reason = if resigned { LossReason::Resigned } else { LossReason::HandedOver };
+                holder.tell_end(reason, replies);
+                return QueueAction::Release(to);
+            }
+            holder.tell_changes(held, self.config.bug, replies);
+            self.holder = Some(holder);
+            return QueueAction::None;
         }
         match self.waiters.front() {
-            Some(waiter) if waiter.poll.is_some() => QueueAction::Offer(waiter.lease),
+            Some(waiter) if waiter.is_present() => QueueAction::Offer(waiter.lease),
             // The client is expected to ask again. No client has been told this token.
             Some(_) => QueueAction::None,
             None => QueueAction::Release(None),
@@ -256,10 +337,25 @@ impl SessionQueue {
 
     /// Gives this pinned lease to the first client. Only its expiry ends it before the client is told to stop.
     pub fn grant(&mut self, now: Time, held: NodeLease, replies: &mut Vec<(RequestId, SessionOutcome)>) {
-        let Some(Poll { request, received, .. }) = self.waiters.front().and_then(|waiter| waiter.poll) else {
+        let Some(waiter) = self.waiters.pop_front_if(|waiter| waiter.is_present()) else { return };
+        let Waiter { session, lease, poll, connection, introduced_by, .. } = waiter;
+        if let Some(Connected { request, .. }) = connection {
+            let mut holder = Holder {
+                session,
+                lease,
+                introduced_by: None,
+                granted_by: None,
+                until: Time::MAX,
+                promised: now,
+                revoked: None,
+                resigned: None,
+                connection: Some(HolderConnection::Open { request, hand_over: false }),
+            };
+            holder.tell_changes(held, self.config.bug, replies);
+            self.holder = Some(holder);
             return;
-        };
-        let Some(Waiter { session, lease, introduced_by, .. }) = self.waiters.pop_front() else { return };
+        }
+        let Some(Poll { request, received, .. }) = poll else { return };
         let mut holder = Holder {
             session,
             lease,
@@ -269,6 +365,7 @@ impl SessionQueue {
             promised: now,
             revoked: None,
             resigned: None,
+            connection: None,
         };
         let reply = holder.promise(self.config.drift, received, held);
         self.holder = Some(holder);
@@ -284,7 +381,8 @@ impl SessionQueue {
         if holder.introduced_by != Some(request) && !self.stopping {
             let Holder { session, lease, introduced_by, .. } = holder;
             let keep_until = now + self.config.retry_before(lease.ttl);
-            self.waiters.push_front(Waiter { session, lease, poll: None, keep_until, introduced_by });
+            let (poll, connection) = (None, None);
+            self.waiters.push_front(Waiter { session, lease, poll, connection, keep_until, introduced_by });
         }
     }
 
@@ -314,6 +412,12 @@ impl SessionQueue {
         self.holder.as_ref().is_some_and(|holder| holder.session == session)
     }
 
+    /// Whether a client leads whose connection is open: it is to be told every renewal of the node's lease.
+    pub fn is_held_by_connection(&self) -> bool {
+        let connection = self.holder.as_ref().and_then(|holder| holder.connection);
+        matches!(connection, Some(HolderConnection::Open { .. }))
+    }
+
     /// Whether a client leads.
     pub fn is_held(&self) -> bool {
         self.holder.is_some()
@@ -332,7 +436,47 @@ impl SessionQueue {
     }
 }
 
+impl Waiter {
+    /// Whether the client can be given a lease now.
+    fn is_present(&self) -> bool {
+        self.poll.is_some() || self.connection.is_some()
+    }
+}
+
 impl Holder {
+    fn is_connected_by(&self, request: RequestId) -> bool {
+        matches!(self.connection, Some(HolderConnection::Open { request: it, .. }) if it == request)
+    }
+
+    /// Tells a client by connection that the node's lease was renewed, or that it is to be handed over. Nothing is
+    /// promised any more after that.
+    fn tell_changes(
+        &mut self,
+        held: NodeLease,
+        bug: Option<Bug>,
+        replies: &mut Vec<(RequestId, SessionOutcome)>,
+    ) {
+        let Some(HolderConnection::Open { request, hand_over }) = &mut self.connection else { return };
+        let wanted = self.revoked.is_some();
+        if *hand_over == wanted && (wanted || held.until <= self.promised) {
+            return;
+        }
+        *hand_over = wanted;
+        if !wanted {
+            self.promised = held.until;
+        }
+        let beyond = if bug == Some(Bug::DeadlineBeyondLease) { self.lease.ttl } else { Span::ZERO };
+        let (session, token, until) = (self.session, held.token, self.promised + beyond);
+        let leading = ConnectionState::Leading { session, token, until, hand_over: wanted };
+        replies.push((*request, Ok(SessionReply::Connection(leading))));
+    }
+
+    fn tell_end(&self, reason: LossReason, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+        if let Some(HolderConnection::Open { request, .. }) = self.connection {
+            replies.push((request, Ok(SessionReply::Connection(ConnectionState::Ended(reason)))));
+        }
+    }
+
     fn promise(&mut self, drift: Drift, received: Time, held: NodeLease) -> SessionReply {
         let end = held.until.min(self.until);
         self.promised = self.promised.max(end);
@@ -350,5 +494,7 @@ impl Holder {
     }
 }
 
+#[cfg(test)]
+mod connection_tests;
 #[cfg(test)]
 mod tests;

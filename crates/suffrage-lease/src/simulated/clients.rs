@@ -54,7 +54,7 @@ impl KnownLeaders {
         }
     }
 
-    fn forget(&mut self, election: usize) {
+    pub(super) fn forget(&mut self, election: usize) {
         self.leaders[election] = None;
     }
 
@@ -254,6 +254,6 @@ fn has_session(request: &SessionRequest) -> bool {
     match request {
         SessionRequest::Campaign(campaign) => campaign.session.is_some(),
         SessionRequest::Renew { .. } | SessionRequest::Resign { .. } => true,
-        SessionRequest::Revoke { .. } => false,
+        SessionRequest::Hold(_) | SessionRequest::Revoke { .. } => false,
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use suffrage_core::{NodeId, Span};
 
-use super::{Config, LogFormat, LogLevel, Peer};
+use super::{Config, LocalSocket, LogFormat, LogLevel, Peer};
 use crate::resolver::check_address;
 
 /// A key of the configuration.
@@ -176,6 +176,38 @@ pub const KEYS: &[Key] = &[
                 "false" => false,
                 _ => return Err(format!("`{text}` is not true or false")),
             };
+            Ok(())
+        },
+    ),
+    Key::new(
+        "socket",
+        "PATH|off",
+        "the Unix socket for clients of this machine, which can lead for as long as their connection stays open \
+         [default: /run/suffrage/suffrage.sock if that folder exists]",
+        |config, text| {
+            config.socket = if text == "off" { LocalSocket::Off } else { LocalSocket::At(path(text)?) };
+            Ok(())
+        },
+    ),
+    Key::new(
+        "socket-mode",
+        "MODE",
+        "the permissions of the Unix socket, in octal digits: who can write to it can lead and hand over \
+         [default: 660]",
+        |config, text| {
+            config.socket_mode = match u32::from_str_radix(text, 8) {
+                Ok(mode @ 0..=0o777) => mode,
+                _ => return Err(format!("`{text}` is not a mode of three octal digits, like 660")),
+            };
+            Ok(())
+        },
+    ),
+    Key::new(
+        "socket-group",
+        "GROUP",
+        "the group of the Unix socket: a name in /etc/group, or a number [default: the group of the node]",
+        |config, text| {
+            config.socket_group = Some(text.to_string()).filter(|text| !text.is_empty());
             Ok(())
         },
     ),

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use self::sessions::SessionCommand;
+pub use self::sessions::{HoldState, Holding};
 use self::task::{Handles, Task};
 use super::node_clock::NodeClock;
 use super::output::Output;

@@ -446,7 +446,7 @@ mod tests {
     fn faults_stay_within_what_leases_claim() {
         let (mut stable, mut disks_lost, mut jumped, mut several) = (0, 0, 0, 0);
         let (mut midway, mut late, mut slow, mut large, mut small, mut pinned) = (0, 0, 0, 0, 0, 0);
-        for seed in 0..4_000 {
+        for seed in 0..6_000 {
             let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
             let voters = options.voters.min(scenario.roster.len());
             assert!(scenario.drift <= options.drift.fraction(), "seed {seed}");

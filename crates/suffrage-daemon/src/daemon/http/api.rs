@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use suffrage_core::{NodeId, Span};
 use tokio::time::{sleep, timeout};
 
-use super::{App, Problem, check_name, in_time, within};
+use super::{App, Problem, check_name, hold, in_time, within};
+use crate::daemon::local::LocalPeer;
 use crate::daemon::serve::OverflowConnection;
 use crate::daemon::watches::Watched;
 use suffrage_lease::sessions::{
@@ -177,6 +178,7 @@ pub(super) struct CampaignBody {
     ttl: Option<String>,
     wait: Option<String>,
     rank: i64,
+    hold: Option<String>,
 }
 
 /// The body of a renewal.
@@ -232,6 +234,7 @@ pub(super) async fn campaign(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
+    peer: Option<Extension<LocalPeer>>,
     body: Body,
 ) -> Result<Response, Problem> {
     // The clock is read first: the client measures the validity from before it sent the request.
@@ -245,6 +248,10 @@ pub(super) async fn campaign(
     config.check(&settings.engine()).map_err(refused)?;
     if lease.rank == i64::MAX {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: must be below 9223372036854775807"));
+    }
+    if let Some(held_by) = body.hold.as_deref() {
+        let peer = hold::check(held_by, body.session.is_some(), overflow.is_some(), peer)?;
+        return hold::hold(&app, &name, lease, peer).await;
     }
     let wait = span("wait", body.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
     // An overflow connection does not wait. Its session is in the queue, and the client polls.
@@ -290,7 +297,10 @@ fn reply(outcome: SessionOutcome) -> Result<Response, Problem> {
                 "a later request of this session replaced this one: wait for the reply to that request";
             Err(Problem::new(StatusCode::CONFLICT, error).because("superseded"))
         }
-        SessionReply::Resigned => Ok(Json(json!({ "within_ms": 0 })).into_response()),
+        // A client by connection has another endpoint.
+        SessionReply::Resigned | SessionReply::Connection(_) => {
+            Ok(Json(json!({ "within_ms": 0 })).into_response())
+        }
         SessionReply::Revoking { within } => Ok(Json(json!({ "within_ms": millis(within) })).into_response()),
     }
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use suffrage_core::Time;
-use suffrage_lease::sessions::{Arrival, RequestId, SessionId, SessionOutcome, SessionRequest};
+use suffrage_lease::sessions::connection::{ConnectionEnd, ConnectionState};
+use suffrage_lease::sessions::{
+    Arrival, LeaseRequest, RequestId, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
+};
 use suffrage_lease::{ElectionName, Name, Saved};
 use suffrage_net::Transport;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::task::Task;
 use super::{Command, Node};
@@ -25,6 +28,15 @@ pub(super) enum SessionCommand {
     },
     /// The client is gone and has not read the reply.
     HangUp { name: Name, request: RequestId },
+    /// A client asks to lead for as long as its connection stays open.
+    Hold {
+        arrival: Arrival,
+        election: ElectionName,
+        lease: LeaseRequest,
+        states: watch::Sender<HoldState>,
+    },
+    /// The connection of a client has ended.
+    End { name: Name, request: RequestId, end: ConnectionEnd },
     /// No session may begin to lead any more. `done` is sent when none leads.
     Stop { done: oneshot::Sender<()> },
 }
@@ -33,6 +45,8 @@ pub(super) enum SessionCommand {
 #[derive(Default)]
 pub(super) struct Sessions {
     open: BTreeMap<RequestId, (Name, oneshot::Sender<SessionOutcome>)>,
+    /// The connections that are open.
+    connections: BTreeMap<RequestId, watch::Sender<HoldState>>,
     stopping: Vec<oneshot::Sender<()>>,
 }
 
@@ -54,7 +68,61 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// The state of a session by connection, as its connection sees it.
+pub type HoldState = Option<Result<ConnectionState, SessionError>>;
+
+/// A session by connection. Its driver tells the client each state, and the node how the connection has ended. A dropped
+/// holding is a [broken](ConnectionEnd::Broken) connection.
+#[derive(Debug)]
+pub struct Holding {
+    node: Node,
+    name: Name,
+    request: RequestId,
+    states: watch::Receiver<HoldState>,
+    end: ConnectionEnd,
+}
+
+impl Holding {
+    /// The states: none before the first, and an error if the session was refused. A later state replaces an earlier one
+    /// that was not read. The sender ends with the session and with the node.
+    pub fn states(&mut self) -> &mut watch::Receiver<HoldState> {
+        &mut self.states
+    }
+
+    /// The connection has ended.
+    pub fn end(mut self, end: ConnectionEnd) {
+        self.end = end;
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let Holding { name, request, end, .. } = *self;
+        // The sessions end with the task.
+        _ = self.node.commands.send(Command::Session(SessionCommand::End { name, request, end }));
+    }
+}
+
+/// A random id of a session.
+fn new_session() -> Result<SessionId, Error> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random)?;
+    Ok(SessionId(u128::from_le_bytes(random)))
+}
+
 impl Node {
+    /// Leads for a client of this machine for as long as its connection stays open.
+    pub fn hold(&self, election: &str, lease: LeaseRequest) -> Result<Holding, Error> {
+        let election = ElectionName::new(election)?;
+        let request = RequestId(self.shared.requests.fetch_add(1, Ordering::Relaxed));
+        let arrival = Arrival { request, received: self.clock().now(), new_session: new_session()? };
+        let (states, receiver) = watch::channel(None);
+        let (node, name, end) = (self.clone(), election.hash(), ConnectionEnd::Broken);
+        let command = SessionCommand::Hold { arrival, election, lease, states };
+        self.commands.send(Command::Session(command)).map_err(|_| Error::Stopped)?;
+        Ok(Holding { node, name, request, states: receiver, end })
+    }
+
     /// Passes a client's request to the node. `received` is a time of the node's clock, at which the client had sent
     /// the request and the node had not processed it yet. Dropping the future tells the node that the client hung up.
     pub async fn session_request(
@@ -64,9 +132,7 @@ impl Node {
         received: Time,
     ) -> Result<SessionOutcome, Error> {
         let election = ElectionName::new(election)?;
-        let mut random = [0; 16];
-        getrandom::fill(&mut random)?;
-        let new_session = SessionId(u128::from_le_bytes(random));
+        let new_session = new_session()?;
         let number = RequestId(self.shared.requests.fetch_add(1, Ordering::Relaxed));
         let mut waiting = Waiting { node: self, name: election.hash(), request: number, answered: false };
         let (reply, answer) = oneshot::channel();
@@ -107,6 +173,17 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.sessions.open.remove(&request);
                 self.input(now, |node, cx| node.on_reply_undelivered(cx, name, request));
             }
+            SessionCommand::Hold { arrival, election, lease, states } => {
+                self.sessions.connections.insert(arrival.request, states);
+                self.note_grant(now, election.hash());
+                let request = SessionRequest::Hold(lease);
+                self.input(now, |node, cx| node.on_request(cx, arrival, &election, request));
+                self.forget_leader(now, election.hash());
+            }
+            SessionCommand::End { name, request, end } => {
+                self.sessions.connections.remove(&request);
+                self.input(now, |node, cx| node.on_connection_end(cx, name, request, end));
+            }
             SessionCommand::Stop { done } => {
                 self.sessions.stopping.push(done);
                 self.input(now, |node, cx| node.stop_sessions(cx));
@@ -118,6 +195,18 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     /// that is not saved yet.
     pub(super) fn reply_to_clients(&mut self) {
         for (request, outcome) in self.node.take_replies() {
+            if let Some(states) = self.sessions.connections.get(&request) {
+                let state = match outcome {
+                    Ok(SessionReply::Connection(state)) => Ok(state),
+                    Ok(_) => continue,
+                    Err(error) => Err(error),
+                };
+                states.send_replace(Some(state));
+                if matches!(state, Err(_) | Ok(ConnectionState::Ended(_))) {
+                    self.sessions.connections.remove(&request);
+                }
+                continue;
+            }
             let Some((name, reply)) = self.sessions.open.remove(&request) else { continue };
             if reply.send(outcome).is_err() {
                 let now = self.clock.now();

@@ -5,6 +5,7 @@ mod budget;
 mod bugs;
 mod clients;
 mod clocks;
+mod connections;
 mod costs;
 mod forgery;
 mod names;
