@@ -40,7 +40,8 @@ type LeaderElectionConfig struct {
 	// RenewDeadline is how long the leader tries to renew before it stops. LeaseDuration minus RenewDeadline is the time
 	// that the work has to stop. Default: nine tenths of LeaseDuration. It must be more than half of LeaseDuration.
 	RenewDeadline time.Duration
-	// RetryPeriod is accepted for compatibility. The client renews after a third of the lease.
+	// RetryPeriod is the pause between two looks whether an earlier leadership of the same client has ended. It does not
+	// set the time of renewals: the client renews after a third of the lease. Default: a tenth of LeaseDuration.
 	RetryPeriod time.Duration
 	// ReleaseOnCancel releases the lease when Run ends after OnStartedLeading has returned. Otherwise the lease ends at its
 	// deadline. A lease on which OnStartedLeading still relies is never released.
@@ -75,6 +76,9 @@ type LeaderElector struct {
 func NewLeaderElector(config LeaderElectionConfig) (*LeaderElector, error) {
 	if config.RenewDeadline == 0 {
 		config.RenewDeadline = config.LeaseDuration * 9 / 10
+	}
+	if config.RetryPeriod <= 0 {
+		config.RetryPeriod = config.LeaseDuration / 10
 	}
 	switch {
 	case config.Lock.Client == nil:
@@ -120,6 +124,14 @@ func (le *LeaderElector) Run(ctx context.Context) {
 		defer stop()
 	}
 	leadership, err := le.election.Lead(ctx)
+	for errors.Is(err, suffrage.ErrInUse) && ctx.Err() == nil {
+		// A lease of an earlier Run that was not released has not ended yet.
+		select {
+		case <-time.After(le.config.RetryPeriod):
+			leadership, err = le.election.Lead(ctx)
+		case <-ctx.Done():
+		}
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			panic(fmt.Errorf("leaderelection %s: %w", le.config.Name, err))
