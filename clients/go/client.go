@@ -36,8 +36,8 @@ const defaultURL = "http://127.0.0.1:7480"
 // Config is the configuration of a client. The zero value reads the environment.
 type Config struct {
 	// Endpoints are the nodes, which are tried in order: "unix:/run/suffrage/suffrage.sock", "http://127.0.0.1:7480" or
-	// "https://node-1:7480". Default: the environment variable SUFFRAGE_NODE, with commas between several endpoints;
-	// otherwise the socket of this machine if it exists; otherwise http://127.0.0.1:7480.
+	// "https://node-1:7480". Default: the socket of this machine if it exists, then those of the environment variable
+	// SUFFRAGE_NODE, with commas between several; if there are none, http://127.0.0.1:7480.
 	Endpoints []string
 	// TokenFile is the file with the bearer token. Default: SUFFRAGE_TOKEN_FILE. It is read again if a node refuses the
 	// token.
@@ -66,7 +66,7 @@ type Client struct {
 func New(config Config) (*Client, error) {
 	endpoints := config.Endpoints
 	if len(endpoints) == 0 {
-		endpoints = defaultEndpoints()
+		endpoints = defaultEndpoints(DefaultSocket)
 	}
 	token, err := newTokenSource(orEnvironment(config.TokenFile, "SUFFRAGE_TOKEN_FILE"))
 	if err != nil {
@@ -98,18 +98,21 @@ func orEnvironment(value, variable string) string {
 	return os.Getenv(variable)
 }
 
-func defaultEndpoints() []string {
-	if listed := os.Getenv("SUFFRAGE_NODE"); listed != "" {
-		endpoints := strings.Split(listed, ",")
-		for i := range endpoints {
-			endpoints[i] = strings.TrimSpace(endpoints[i])
+// defaultEndpoints are the socket of this machine if there is one, and the nodes of the environment.
+func defaultEndpoints(socket string) []string {
+	var endpoints []string
+	if found, err := os.Stat(socket); err == nil && found.Mode()&os.ModeSocket != 0 && sharesClock {
+		endpoints = append(endpoints, "unix:"+socket)
+	}
+	for _, listed := range strings.Split(os.Getenv("SUFFRAGE_NODE"), ",") {
+		if listed = strings.TrimSpace(listed); listed != "" {
+			endpoints = append(endpoints, listed)
 		}
-		return endpoints
 	}
-	if found, err := os.Stat(DefaultSocket); err == nil && found.Mode()&os.ModeSocket != 0 && sharesClock {
-		return []string{"unix:" + DefaultSocket}
+	if len(endpoints) == 0 {
+		return []string{defaultURL}
 	}
-	return []string{defaultURL}
+	return endpoints
 }
 
 func authorities(path string) (*x509.CertPool, error) {

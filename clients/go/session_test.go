@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -357,11 +358,22 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfTheEnvironment(t *testing.T) {
-	t.Setenv("SUFFRAGE_NODE", "http://127.0.0.1:1, unix:/x.sock")
-	client, err := New(Config{})
-	if err != nil || len(client.endpoints) != 2 || client.endpoints[1].name != "unix:/x.sock" || !client.endpoints[1].local {
-		t.Fatalf("%v, %+v", err, client)
+func TestDefaultEndpoints(t *testing.T) {
+	socket := newFakeNode(t, granting(time.Second)).startLocal()
+	path := strings.TrimPrefix(socket, "unix:")
+	for _, c := range []struct {
+		variable, socket string
+		want             []string
+	}{
+		{"", "/no.sock", []string{"http://127.0.0.1:7480"}},
+		{"", path, []string{socket}},
+		{"http://a:1, https://b:2", "/no.sock", []string{"http://a:1", "https://b:2"}},
+		{"http://a:1", path, []string{socket, "http://a:1"}},
+	} {
+		t.Setenv("SUFFRAGE_NODE", c.variable)
+		if got := defaultEndpoints(c.socket); strings.Join(got, " ") != strings.Join(c.want, " ") {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 	for _, wrong := range []string{"", "ftp://x", "127.0.0.1:7480", "unix:"} {
 		var config *ConfigError
