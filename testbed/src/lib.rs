@@ -16,6 +16,7 @@
 //! - `fabric` decides the fate of a frame. Random choices are seeded, but the arrival times of frames are not, so that
 //!   two runs with the same seed differ.
 //! - [`address`] is a loopback address that no other test uses.
+//! - [`Authority`] signs certificates.
 //! - [`Folder`] is a temporary folder, and [`SmallDisk`] a small disk. [`until`] waits for a condition.
 //!
 //! The names of all resources contain the process id, so that tests can run in parallel. Dropping a value removes its
@@ -23,6 +24,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "uses threads and clocks")]
 
+mod authority;
 mod disk;
 mod fabric;
 mod folder;
@@ -34,6 +36,7 @@ mod process;
 mod switch;
 mod wait;
 
+pub use authority::{Authority, secret};
 pub use disk::SmallDisk;
 pub use fabric::{LinkConditions, Tally};
 pub use folder::Folder;

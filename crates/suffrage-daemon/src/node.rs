@@ -17,6 +17,9 @@ A node votes if it is one of the voters, and takes part in elections for its HTT
 flags, from environment variables and from a file, in this order of precedence: the key longest-ttl of the file is \
 --longest-ttl and SUFFRAGE_LONGEST_TTL.
 
+Clients of the same machine use the Unix socket (--socket). They can lead for as long as their connection stays open: the \
+node renews, and releases as soon as their process has ended.
+
 SIGTERM and SIGINT stop the node: it hands over first, and waits until clients that lead have resigned or their leases \
 have ended. A second signal stops it without waiting. SIGHUP reloads the keys, the HTTP token and the HTTP certificate, \
 so that they can be replaced without interruption. The node logs to standard error, and notifies systemd when it is \
@@ -37,6 +40,9 @@ const EXAMPLES: &str = "Examples:
       only creates the data folder, before the first start of a service
   suffrage node --config suffrage.toml --http 10.0.0.1:7480 --http-token token --http-cert node.pem --http-key node.key
       serves HTTP to other machines, with TLS and a token
+  suffrage node --config suffrage.toml --socket /tmp/node.sock
+  curl -N --unix-socket /tmp/node.sock -d '{\"hold\":\"connection\"}' http://localhost/elections/x/campaign
+      leads for as long as curl runs
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration is wrong.";
 

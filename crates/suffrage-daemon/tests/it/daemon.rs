@@ -1,6 +1,5 @@
 //! Daemons in this process, at addresses that no other test has, with HTTP clients.
 
-pub(crate) mod authority;
 mod client;
 mod elections;
 mod operation;

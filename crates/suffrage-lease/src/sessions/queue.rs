@@ -337,7 +337,10 @@ impl SessionQueue {
 
     /// Gives this pinned lease to the first client. Only its expiry ends it before the client is told to stop.
     pub fn grant(&mut self, now: Time, held: NodeLease, replies: &mut Vec<(RequestId, SessionOutcome)>) {
-        let Some(waiter) = self.waiters.pop_front_if(|waiter| waiter.is_present()) else { return };
+        if !self.waiters.front().is_some_and(Waiter::is_present) {
+            return;
+        }
+        let Some(waiter) = self.waiters.pop_front() else { return };
         let Waiter { session, lease, poll, connection, introduced_by, .. } = waiter;
         if let Some(Connected { request, .. }) = connection {
             let mut holder = Holder {

@@ -304,7 +304,7 @@ pub(super) mod tests {
         let app = app(&clock, Disk::Good, 1).await;
         let here = || State(app.clone());
         let campaign =
-            || async { api::campaign(here(), name(), None, Ok(Json(json!({})))).await.into_response() };
+            || async { api::campaign(here(), name(), None, None, Ok(Json(json!({})))).await.into_response() };
         app.node.stop_sessions().await;
         assert_eq!(body(campaign().await).await["error"], STOPPING);
         assert_eq!(body(readiness(here()).await.into_response()).await["why"], STOPPING);

@@ -7,7 +7,7 @@ use suffrage_daemon::daemon::{Daemon, check};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use crate::daemon::authority::{Authority, secret};
+use suffrage_testbed::{Authority, secret};
 use crate::daemon::client::Client;
 use crate::daemon::{Cluster, soon};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::daemon::authority::{Authority, secret};
+use suffrage_testbed::{Authority, secret};
 use crate::node::folder;
 use crate::run;
 use suffrage_cli::testing::path;
@@ -54,6 +54,8 @@ fn the_unit_starts_a_node_with_the_file_of_the_example() {
     let set = |key: &str| unit.lines().find_map(|line| line.strip_prefix(&format!("{key}="))).unwrap();
     assert_eq!(set("ExecStart"), "/usr/local/bin/suffrage node --config /etc/suffrage/suffrage.toml");
     assert_eq!(set("Type"), "notify");
+    let socket = std::path::Path::new(suffrage_node::config::LocalSocket::USUAL);
+    assert_eq!(socket.parent(), Some(std::path::Path::new("/run").join(set("RuntimeDirectory")).as_path()));
     let stop = suffrage_core::Span::parse_duration(set("TimeoutStopSec")).unwrap();
     let longest = suffrage_core::Span::from_millis(60_000);
     assert!(stop > longest, "to stop is to wait for the longest lease that a client may have");

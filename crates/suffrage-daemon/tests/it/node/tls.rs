@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::daemon::authority::{Authority, secret};
+use suffrage_testbed::{Authority, secret};
 use suffrage_cli::testing::Ran;
 
 use crate::node::{folder, soon};

@@ -29,12 +29,7 @@ pub(super) enum SessionCommand {
     /// The client is gone and has not read the reply.
     HangUp { name: Name, request: RequestId },
     /// A client asks to lead for as long as its connection stays open.
-    Hold {
-        arrival: Arrival,
-        election: ElectionName,
-        lease: LeaseRequest,
-        states: watch::Sender<HoldState>,
-    },
+    Hold { arrival: Arrival, election: ElectionName, lease: LeaseRequest, states: watch::Sender<HoldState> },
     /// The connection of a client has ended.
     End { name: Name, request: RequestId, end: ConnectionEnd },
     /// No session may begin to lead any more. `done` is sent when none leads.

@@ -89,6 +89,7 @@ impl HolderProcess {
 /// and the time to the file as long as it leads, as a worker would.
 #[test]
 #[ignore = "a process that other tests start"]
+#[expect(clippy::zombie_processes, reason = "the child is to live longer than this process")]
 fn hold_in_this_process() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let [election, ttl, extras] =

@@ -10,12 +10,14 @@ use rcgen::{
 };
 
 /// A certificate authority.
-pub(crate) struct Authority {
+#[derive(Debug)]
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub(crate) fn new(name: &str) -> Authority {
+    /// An authority of this name.
+    pub fn new(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -25,13 +27,18 @@ impl Authority {
     }
 
     /// The certificate of the authority, which clients trust.
-    pub(crate) fn pem(&self) -> String {
+    pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
     /// Writes a certificate for this machine and its key to these files, valid until the end of that year.
-    pub(crate) fn sign(&self, certificate: &Path, key: &Path, until: i32) {
-        let names = ["localhost", "127.0.0.1"].map(String::from);
+    pub fn sign(&self, certificate: &Path, key: &Path, until: i32) {
+        self.sign_for(&["localhost", "127.0.0.1"], certificate, key, until);
+    }
+
+    /// Writes a certificate for these names and addresses.
+    pub fn sign_for(&self, names: &[&str], certificate: &Path, key: &Path, until: i32) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(until, 12, 31);
@@ -42,7 +49,7 @@ impl Authority {
 }
 
 /// Writes a file that only its owner may read.
-pub(crate) fn secret(path: &Path, text: &str) -> PathBuf {
+pub fn secret(path: &Path, text: &str) -> PathBuf {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     path.to_path_buf()

@@ -1,0 +1,210 @@
+"""The driver of the suite (clients/suite/README.md), for the client for threads and for that for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Union
+
+import suffrage
+from suffrage._clock import now_ns
+
+Command = dict[str, Any]
+AnyLeadership = Union[suffrage.Leadership, suffrage.aio.Leadership]
+
+_printing = threading.Lock()
+
+
+def tell(event: str, **members: object) -> None:
+    """Print an event."""
+    with _printing:
+        sys.stdout.write(json.dumps({"event": event, **members}) + "\n")
+        sys.stdout.flush()
+
+
+def error_of(error: suffrage.SuffrageError) -> str:
+    """Return the kind of an error."""
+    kinds = {suffrage.InUse: "in_use", suffrage.Unauthorized: "unauthorized", suffrage.Invalid: "invalid"}
+    return kinds.get(type(error), "other")
+
+
+def check(number: int, leadership: AnyLeadership | None) -> None:
+    """Print whether the leadership is valid."""
+    at_ns, valid = now_ns(), False
+    if leadership is not None:
+        try:
+            leadership.check()
+            valid = True
+        except suffrage.LeadershipEnded:
+            pass
+    tell("checked", id=number, valid=valid, at_ns=at_ns)
+
+
+def report(number: int, leadership: AnyLeadership) -> None:
+    """Print the events of a leadership."""
+
+    def ended() -> None:
+        end = leadership.end
+        assert end is not None
+        # Callbacks have threads of their own: the order of events is that of the protocol.
+        with told:
+            stop_locked()
+            tell("ended", id=number, reason=end.reason, at_ns=end.at_ns)
+
+    def stop_locked() -> None:
+        if not stopped:
+            stopped.append(True)
+            tell("stop", id=number, at_ns=now_ns())
+
+    def stop() -> None:
+        with told:
+            stop_locked()
+
+    stopped: list[bool] = []
+    told = threading.Lock()
+    tell("leading", id=number, token=leadership.token, at_ns=now_ns())
+    leadership.on_hand_over(lambda: tell("hand_over_wanted", id=number))
+    leadership.on_stop(stop)
+    leadership.on_end(ended)
+
+
+class Common:
+    """What the drivers have in common."""
+
+    def __init__(self) -> None:
+        self.fences: dict[str, suffrage.Fence] = {}
+        self.leaderships: dict[int, AnyLeadership] = {}
+
+    def handle(self, command: Command) -> bool:
+        """Handle a command that needs no client. Returns false for the others."""
+        if command["op"] == "check":
+            check(command["id"], self.leaderships.get(command["id"]))
+        elif command["op"] == "fence":
+            name, token = command["fence"], command["token"]
+            accepted = self.fences.setdefault(name, suffrage.Fence()).accepts(token)
+            tell("fenced", fence=name, token=token, accepted=accepted)
+        else:
+            return False
+        return True
+
+
+def settings(command: Command) -> tuple[str, dict[str, Any]]:
+    """Return the settings of a client, and a text that is equal for equal settings."""
+    members = {key: command.get(key) for key in ("endpoints", "token_file", "ca_file")}
+    return json.dumps(members), members
+
+
+def options(command: Command) -> dict[str, Any]:
+    """Return the settings of an election."""
+    margin = command.get("stop_margin_ms")
+    return {"ttl": command["ttl_ms"] / 1000, "stop_margin": None if margin is None else margin / 1000}
+
+
+def guarded(number: int, work: Callable[[], None]) -> None:
+    """Run the work, and print its error."""
+    try:
+        work()
+    except suffrage.Cancelled:
+        tell("ended", id=number, reason="cancelled", at_ns=now_ns())
+    except suffrage.SuffrageError as error:
+        tell("error", id=number, kind=error_of(error), message=str(error))
+
+
+def threads() -> None:
+    """Drive the client for threads."""
+    # A thread of this driver for each `lead` that waits.
+    threading.stack_size(256 * 1024)
+    common = Common()
+    clients: dict[str, suffrage.Client] = {}
+    elections: dict[int, suffrage.Election] = {}
+
+    def lead(command: Command) -> None:
+        number = command["id"]
+        leadership = elections[number].lead()
+        common.leaderships[number] = leadership
+        report(number, leadership)
+
+    def start(command: Command) -> None:
+        number = command["id"]
+        key, members = settings(command)
+        if key not in clients:
+            clients[key] = suffrage.Client(**members)
+        elections[number] = clients[key].election(command["election"], **options(command))
+        threading.Thread(target=guarded, args=(number, lambda: lead(command)), daemon=True).start()
+
+    def resign(number: int) -> None:
+        leadership = common.leaderships.get(number)
+        if isinstance(leadership, suffrage.Leadership):
+            threading.Thread(target=leadership.resign, daemon=True).start()
+        elif number in elections:
+            elections[number].cancel()
+
+    tell("ready", clock="boottime")
+    for line in sys.stdin:
+        command = json.loads(line)
+        if common.handle(command):
+            continue
+        if command["op"] == "lead":
+            guarded(command["id"], lambda command=command: start(command))  # type: ignore[misc]
+        elif command["op"] == "resign":
+            resign(command["id"])
+        elif command["op"] == "exit":
+            break
+    for client in clients.values():
+        client.close()
+
+
+async def tasks() -> None:
+    """Drive the client for asyncio."""
+    common = Common()
+    clients: dict[str, suffrage.aio.Client] = {}
+    campaigns: dict[int, asyncio.Task[None]] = {}
+
+    async def lead(command: Command) -> None:
+        number = command["id"]
+        try:
+            key, members = settings(command)
+            if key not in clients:
+                clients[key] = suffrage.aio.Client(**members)
+            leadership = await clients[key].election(command["election"], **options(command)).lead()
+            common.leaderships[number] = leadership
+            report(number, leadership)
+        except asyncio.CancelledError:
+            tell("ended", id=number, reason="cancelled", at_ns=now_ns())
+        except suffrage.SuffrageError as error:
+            tell("error", id=number, kind=error_of(error), message=str(error))
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    resignations: set[asyncio.Task[None]] = set()
+    tell("ready", clock="boottime")
+    while line := await reader.readline():
+        command = json.loads(line)
+        if common.handle(command):
+            continue
+        number = command.get("id")
+        if command["op"] == "lead":
+            campaigns[number] = loop.create_task(lead(command))
+        elif command["op"] == "resign":
+            leadership = common.leaderships.get(number)
+            if isinstance(leadership, suffrage.aio.Leadership):
+                resignations.add(loop.create_task(leadership.resign()))
+            elif number in campaigns:
+                campaigns[number].cancel()
+        elif command["op"] == "exit":
+            break
+    for campaign in campaigns.values():
+        campaign.cancel()
+    for client in clients.values():
+        await client.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--asyncio"]:
+        asyncio.run(tasks())
+    else:
+        threads()

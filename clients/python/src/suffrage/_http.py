@@ -1,0 +1,288 @@
+"""HTTP/1.1 over TCP, TLS and Unix sockets: what the client of a node needs of it, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator
+from socket import SHUT_RDWR
+from typing import Any, Optional
+from urllib.parse import urlsplit
+
+from ._clock import now_ns
+from ._errors import Invalid, Unauthorized
+
+CONNECT_TIMEOUT = 2.0
+"""The time for a connection, in seconds."""
+MOST_IDLE = 8
+"""The most idle connections of an endpoint."""
+IDLE_LIFE = 50.0
+"""The age of an idle connection that is not used again: a node closes it after 65 s."""
+MOST_BYTES = 1 << 20
+"""The longest body."""
+
+
+class NoAnswer(Exception):
+    """An endpoint did not answer, or not in a way that can be understood: try another one."""
+
+
+class Settings:
+    """The endpoints' common settings."""
+
+    def __init__(self, token_file: Optional[str], ca_file: Optional[str], allow_plain: bool) -> None:
+        self.token_file = token_file
+        self.allow_plain = allow_plain
+        self.ca_file = ca_file
+        self._tls: Optional[ssl.SSLContext] = None
+
+    def token(self) -> Optional[str]:
+        """Read the bearer token. The file is read for each request: tokens are rotated while programs run."""
+        if self.token_file is None:
+            return None
+        try:
+            with open(self.token_file, encoding="ascii") as file:
+                token = file.read().strip()
+        except (OSError, ValueError) as error:
+            raise Unauthorized(f"cannot read the token: {self.token_file}: {error}") from error
+        if not token or not all("!" <= byte <= "~" for byte in token):
+            raise Unauthorized(f"{self.token_file} contains no token")
+        return token
+
+    def tls(self) -> ssl.SSLContext:
+        """Return the settings of TLS."""
+        if self._tls is None:
+            try:
+                self._tls = ssl.create_default_context(cafile=self.ca_file)
+            except (OSError, ValueError) as error:
+                raise Invalid(f"cannot read the certificates in {self.ca_file}: {error}") from error
+        return self._tls
+
+
+class Connection:
+    """A connection to a node, with one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._chunked = False
+        self._left = 0
+        self.reusable = False
+        self.idle_since = 0.0
+
+    def close(self) -> None:
+        """Close the connection, without waiting for data that is not sent yet."""
+        if (socket := self._writer.get_extra_info("socket")) is not None:
+            # Also if a child process has inherited the socket.
+            with contextlib.suppress(OSError):
+                socket.shutdown(SHUT_RDWR)
+        self._writer.transport.abort()
+
+    def is_stale(self) -> bool:
+        """Tell whether the node has closed this idle connection, or soon will."""
+        return self._reader.at_eof() or time.monotonic() - self.idle_since > IDLE_LIFE
+
+    async def send(self, host: str, path: str, token: Optional[str], body: dict[str, Any]) -> int:
+        """Send a POST request, and return the moment just before."""
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(data)}\r\n"
+        if token is not None:
+            head += f"Authorization: Bearer {token}\r\n"
+        sent_ns = now_ns()
+        self._writer.write(head.encode() + b"\r\n" + data)
+        await self._writer.drain()
+        return sent_ns
+
+    async def read_head(self) -> int:
+        """Read the head of the response, and return its status."""
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        version, status = head[0].split(" ")[:2]
+        headers = {}
+        for line in head[1:]:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip().lower()
+        self._chunked = "chunked" in headers.get("transfer-encoding", "")
+        self._left = int(headers.get("content-length", "0"))
+        closes = version != "HTTP/1.1" or headers.get("connection", "") == "close"
+        self.reusable = not closes and (self._chunked or "content-length" in headers)
+        if self._left > MOST_BYTES:
+            raise ValueError("the body of the response is too long")
+        return int(status)
+
+    async def read_part(self) -> bytes:
+        """Read the next part of the body: empty at its end."""
+        if not self._chunked:
+            data = await self._reader.readexactly(self._left)
+            self._left = 0
+            return data
+        size = int((await self._reader.readuntil(b"\r\n")).split(b";")[0], 16)
+        if size > MOST_BYTES:
+            raise ValueError("a part of the response is too long")
+        data = await self._reader.readexactly(size)
+        await self._reader.readexactly(2)
+        return data
+
+    async def read_object(self) -> dict[str, Any]:
+        """Read a body that is a JSON object."""
+        body = b""
+        while part := await self.read_part():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise ValueError("the body of the response is too long")
+        value = json.loads(body) if body else {}
+        if not isinstance(value, dict):
+            raise ValueError("the body of the response is not a JSON object")
+        return value
+
+    async def read_lines(self) -> AsyncIterator[dict[str, Any]]:
+        """Read a body of JSON objects, one per line, as they come."""
+        rest = b""
+        while part := await self.read_part():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    yield value
+
+
+class Answer:
+    """The response of a node."""
+
+    def __init__(self, status: int, body: dict[str, Any], sent_ns: int) -> None:
+        self.status = status
+        self.body = body
+        self.sent_ns = sent_ns
+        """The moment just before the request was sent."""
+
+    @property
+    def reason(self) -> str:
+        """A code for programs."""
+        return str(self.body.get("reason", ""))
+
+    @property
+    def error(self) -> str:
+        """A sentence for people."""
+        return str(self.body.get("error", f"status {self.status}"))
+
+
+ERRORS = (OSError, EOFError, ValueError, asyncio.TimeoutError, asyncio.LimitOverrunError)
+"""What a broken connection and a malformed response raise."""
+
+
+class Endpoint:
+    """The address of a node: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`."""
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        self.address = address
+        self._settings = settings
+        self._idle: list[Connection] = []
+        self.socket: Optional[str] = None
+        self._host, self._port, self._encrypted = "localhost", 0, False
+        if address.startswith("unix:"):
+            self.socket = address[len("unix:") :]
+            if not self.socket.startswith("/"):
+                raise Invalid(f"endpoint {address}: a socket is like unix:/run/suffrage/suffrage.sock")
+            self._authority = "localhost"
+            return
+        try:
+            parts = urlsplit(address)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise Invalid(f"endpoint {address}: {error}") from error
+        if parts.scheme not in ("http", "https") or not host or parts.path not in ("", "/"):
+            raise Invalid(f"endpoint {address}: an endpoint is like https://10.0.0.1:7480")
+        self._encrypted = parts.scheme == "https"
+        self._host = host
+        self._port = port or (443 if self._encrypted else 80)
+        self._authority = parts.netloc.rpartition("@")[2]
+        exposed = not self._encrypted and not _is_loopback(host)
+        if exposed and settings.token_file is not None and not settings.allow_plain:
+            raise Invalid(
+                f"endpoint {address}: the token would leave this machine without encryption; use https://, or "
+                "set allow_plain=True if a proxy or the network encrypts"
+            )
+
+    async def connect(self) -> Connection:
+        """Open a connection."""
+        if self.socket is not None:
+            opening = asyncio.open_unix_connection(self.socket)
+        elif self._encrypted:
+            opening = asyncio.open_connection(
+                self._host, self._port, ssl=self._settings.tls(), server_hostname=self._host
+            )
+        else:
+            opening = asyncio.open_connection(self._host, self._port)
+        return Connection(*await asyncio.wait_for(opening, CONNECT_TIMEOUT))
+
+    async def post(self, path: str, body: dict[str, Any], timeout: float, *, fresh: bool = False) -> Answer:
+        """Send a request and wait for its answer, on a new connection if `fresh`.
+
+        The connection is closed if nobody waits for the answer any more, so that the node knows.
+        """
+        token = self._settings.token()
+        try:
+            return await asyncio.wait_for(self._exchange(path, token, body, fresh), timeout)
+        except ERRORS as error:
+            raise NoAnswer(f"{self.address}: {error or type(error).__name__}") from error
+
+    async def _exchange(self, path: str, token: Optional[str], body: dict[str, Any], fresh: bool) -> Answer:
+        connection = (None if fresh else self._take_idle()) or await self.connect()
+        done = False
+        try:
+            sent_ns = await connection.send(self._authority, path, token, body)
+            status = await connection.read_head()
+            answer = Answer(status, await connection.read_object(), sent_ns)
+            done = connection.reusable
+            return answer
+        finally:
+            if done and len(self._idle) < MOST_IDLE:
+                connection.idle_since = time.monotonic()
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _take_idle(self) -> Optional[Connection]:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_stale():
+                return connection
+            connection.close()
+        return None
+
+    async def open_stream(self, path: str, body: dict[str, Any], timeout: float) -> tuple[int, Connection]:
+        """Send a request whose answer is a stream, and return its status."""
+        token = self._settings.token()
+        connection: Optional[Connection] = None
+
+        async def open_it() -> tuple[int, Connection]:
+            nonlocal connection
+            connection = await self.connect()
+            await connection.send(self._authority, path, token, body)
+            return await connection.read_head(), connection
+
+        try:
+            return await asyncio.wait_for(open_it(), timeout)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, ERRORS):
+                raise NoAnswer(f"{self.address}: {error or type(error).__name__}") from error
+            raise
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
