@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Union
 
@@ -120,10 +121,14 @@ def threads() -> None:
     common = Common()
     clients: dict[str, suffrage.Client] = {}
     elections: dict[int, suffrage.Election] = {}
+    waiting: set[int] = set()
 
     def lead(command: Command) -> None:
         number = command["id"]
-        leadership = elections[number].lead()
+        try:
+            leadership = elections[number].lead()
+        finally:
+            waiting.discard(number)
         common.leaderships[number] = leadership
         report(number, leadership)
 
@@ -133,6 +138,7 @@ def threads() -> None:
         if key not in clients:
             clients[key] = suffrage.Client(**members)
         elections[number] = clients[key].election(command["election"], **options(command))
+        waiting.add(number)
         threading.Thread(target=guarded, args=(number, lambda: lead(command)), daemon=True).start()
 
     def resign(number: int) -> None:
@@ -140,7 +146,10 @@ def threads() -> None:
         if isinstance(leadership, suffrage.Leadership):
             threading.Thread(target=leadership.resign, daemon=True).start()
         elif number in elections:
-            elections[number].cancel()
+            # `lead` may not have begun yet in its thread.
+            while number in waiting:
+                elections[number].cancel()
+                time.sleep(0.01)
 
     tell("ready", clock="boottime")
     for line in sys.stdin:
@@ -189,6 +198,8 @@ async def tasks() -> None:
         number = command.get("id")
         if command["op"] == "lead":
             campaigns[number] = loop.create_task(lead(command))
+            # It begins before the next command, which may cancel it.
+            await asyncio.sleep(0)
         elif command["op"] == "resign":
             leadership = common.leaderships.get(number)
             if isinstance(leadership, suffrage.aio.Leadership):

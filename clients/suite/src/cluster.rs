@@ -75,7 +75,9 @@ impl Cluster {
 
     /// A file with this token.
     pub(crate) fn token_file(&self, token: &str) -> PathBuf {
-        secret(&self.path(&format!("token-{token}")), token)
+        let path = self.path(&format!("token-{token}"));
+        // A client may be reading the file.
+        if path.exists() { path } else { secret(&path, token) }
     }
 
     /// A file in the folder of the cluster.

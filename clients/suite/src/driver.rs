@@ -1,10 +1,11 @@
 //! Driver programs of clients.
 
+use std::fmt;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,9 +60,12 @@ pub(crate) fn find(names: &[String]) -> Result<Vec<DriverProgram>, String> {
 }
 
 /// A line that a driver printed.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
+    /// The line itself.
+    #[serde(skip)]
+    line: String,
     pub(crate) event: String,
     pub(crate) id: u64,
     pub(crate) token: u64,
@@ -72,6 +76,12 @@ pub(crate) struct Event {
     pub(crate) message: String,
     pub(crate) accepted: bool,
     clock: String,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
 }
 
 /// The current moment of CLOCK_BOOTTIME.
@@ -225,7 +235,7 @@ impl Driver {
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.log.0.lock().expect("no reader panics").events.clone()
+        lock(&self.log).events.clone()
     }
 
     #[track_caller]
@@ -236,7 +246,7 @@ impl Driver {
     #[track_caller]
     fn find(&self, what: &str, mut look: impl FnMut(&[Event]) -> Option<Event>) -> Event {
         let until = Instant::now() + PATIENCE;
-        let mut log = self.log.0.lock().expect("no reader panics");
+        let mut log = lock(&self.log);
         loop {
             if let Some(found) = look(&log.events) {
                 return found;
@@ -274,6 +284,11 @@ impl Driver {
     }
 }
 
+/// The log. A behaviour that has failed may have panicked with the lock.
+fn lock(log: &(Mutex<Log>, Condvar)) -> MutexGuard<'_, Log> {
+    log.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn is(found: &Event, event: &str, id: u64) -> bool {
     found.event == event && found.id == id
 }
@@ -296,9 +311,10 @@ fn read(stdout: ChildStdout, log: &(Mutex<Log>, Condvar)) {
             ahead = moment(ClockId::Boottime) - moment(ClockId::Monotonic);
         }
         event.at_ns += ahead;
-        log.0.lock().expect("no waiter panics with the lock").events.push(event);
+        event.line = line;
+        lock(log).events.push(event);
         log.1.notify_all();
     }
-    log.0.lock().expect("no waiter panics with the lock").closed = true;
+    lock(log).closed = true;
     log.1.notify_all();
 }
