@@ -170,16 +170,12 @@ func (c *connection) judge(l *Leadership, got event) {
 		// An event of a later version.
 		return
 	}
-	if got.line.Token != 0 && got.line.Token != l.token {
-		l.lose()
-		return
-	}
 	if err := c.comparable(got.line, l.now()); err != nil {
 		l.client.report(err)
 		l.lose()
 		return
 	}
-	l.replace(Moment(got.line.DeadlineNs))
+	l.replace(got.line.Token, Moment(got.line.DeadlineNs))
 	if got.line.Event == "hand_over_wanted" {
 		l.wantHandOver()
 	}

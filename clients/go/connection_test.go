@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -52,13 +53,13 @@ func TestLeadsByConnection(t *testing.T) {
 	if l.Token() != 9 || l.Deadline() != deadline || l.Check() != nil {
 		t.Fatalf("%d, %d", l.Token(), l.Deadline())
 	}
-	events <- at("renewed", deadline+5, now)
+	events <- strings.Replace(at("renewed", deadline+5, now), "9", "12", 1)
 	events <- `{"event":"an event of a later version"}`
 	events <- at("hand_over_wanted", deadline+7, now)
 	wait(t, "hand-over", l.HandOver())
 	wait(t, "stop", l.Context().Done())
-	if l.Deadline() != deadline+7 || l.Check() != nil {
-		t.Fatal(l.Deadline())
+	if l.Deadline() != deadline+7 || l.Check() != nil || l.Token() != 12 {
+		t.Fatal(l.Deadline(), l.Token())
 	}
 	resign(t, l)
 	if l.Err() != ErrResigned {

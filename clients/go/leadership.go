@@ -15,7 +15,6 @@ const recheck = 500 * time.Millisecond
 type Leadership struct {
 	client *Client
 	name   string
-	token  uint64
 	// now reads the clock.
 	now func() Moment
 	ctx context.Context
@@ -28,6 +27,7 @@ type Leadership struct {
 	tellErr error
 
 	mu       sync.Mutex
+	token    uint64
 	deadline Moment
 	margin   time.Duration
 	// stopping is true when the work was told to stop. The deadline is not moved any more.
@@ -52,8 +52,11 @@ func newLeadership(ctx context.Context, e *Election, now func() Moment, token ui
 	return l
 }
 
-// Token is the fencing token: greater than the token of every leader before. Send it with every write.
+// Token is the fencing token: greater than the token of every leader before. Send it with every write. It may grow during
+// a leadership, for example when voters are replaced.
 func (l *Leadership) Token() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.token
 }
 
@@ -187,23 +190,27 @@ func (l *Leadership) wantHandOver() {
 	l.stop()
 }
 
-// extend moves the deadline of a leadership that has neither ended nor begun to stop. A renewal that was overtaken does
-// not shorten the lease: the node keeps its promises.
-func (l *Leadership) extend(deadline Moment) {
+// extend moves the deadline of a leadership that has neither ended nor begun to stop. A renewal that was overtaken
+// neither shortens the lease nor takes its token back: the node keeps its promises.
+func (l *Leadership) extend(token uint64, deadline Moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lapse()
-	if !l.stopping && deadline > l.deadline {
-		l.deadline = deadline
+	if !l.stopping {
+		l.token = greatest(l.token, token)
+		l.deadline = greatest(l.deadline, deadline)
 	}
 }
 
 // replace sets the deadline of a leadership by connection: its events come in order, so that the last one counts. A
 // leadership that has begun to stop is only shortened.
-func (l *Leadership) replace(deadline Moment) {
+func (l *Leadership) replace(token uint64, deadline Moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lapse()
+	if l.ended == nil {
+		l.token = greatest(l.token, token)
+	}
 	if l.ended == nil && (!l.stopping || deadline < l.deadline) {
 		l.deadline = deadline
 		l.lapse()

@@ -23,8 +23,8 @@ func TestExpiredLeadershipNeverRevives(t *testing.T) {
 		t.Fatal(err)
 	}
 	*clock = 1000
-	l.extend(5000)
-	l.replace(5000)
+	l.extend(7, 5000)
+	l.replace(7, 5000)
 	if err := l.Check(); err != ErrExpired {
 		t.Fatalf("got %v after the deadline", err)
 	}
@@ -40,8 +40,11 @@ func TestExpiredLeadershipNeverRevives(t *testing.T) {
 
 func TestStopsAtTheMarginAndIsNotExtendedThen(t *testing.T) {
 	l, clock := atMoment(t)
-	l.extend(2000)
-	l.extend(1500)
+	l.extend(8, 2000)
+	l.extend(7, 1500)
+	if l.Token() != 8 {
+		t.Fatalf("token %d after a renewal with token 8", l.Token())
+	}
 	*clock = 1899
 	if left, stopping := l.tick(); left != 1 || stopping || l.Context().Err() != nil {
 		t.Fatalf("left %d, stopping %v before the margin", left, stopping)
@@ -50,12 +53,12 @@ func TestStopsAtTheMarginAndIsNotExtendedThen(t *testing.T) {
 	if left, stopping := l.tick(); left != 100 || !stopping || l.Context().Err() == nil {
 		t.Fatalf("left %d, stopping %v at the margin", left, stopping)
 	}
-	l.extend(9000)
-	l.replace(9000)
+	l.extend(7, 9000)
+	l.replace(7, 9000)
 	if err := l.Check(); err != nil || l.Deadline() != 2000 {
 		t.Fatalf("the work has time to stop until 2000: %v, %d", err, l.Deadline())
 	}
-	l.replace(1950)
+	l.replace(7, 1950)
 	if l.Deadline() != 1950 {
 		t.Fatal("an earlier deadline counts")
 	}
@@ -70,7 +73,7 @@ func TestResignEndsFirst(t *testing.T) {
 	if err := l.Resign(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	l.extend(5000)
+	l.extend(7, 5000)
 	if err := l.Check(); err != ErrResigned || l.Deadline() != 500 {
 		t.Fatalf("%v, %d", err, l.Deadline())
 	}
@@ -85,7 +88,7 @@ func TestHandOverStopsTheWorkAndLeavesTheLease(t *testing.T) {
 	l.wantHandOver()
 	wait(t, "hand-over", l.HandOver())
 	wait(t, "stop", l.Context().Done())
-	l.extend(5000)
+	l.extend(7, 5000)
 	if err := l.Check(); err != nil || l.Deadline() != 1000 {
 		t.Fatalf("%v, %d", err, l.Deadline())
 	}

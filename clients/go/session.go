@@ -252,11 +252,8 @@ func (s *session) renew(ctx context.Context, timeout time.Duration) renewal {
 func (s *session) judge(l *Leadership, got renewal) {
 	var refused *NodeError
 	switch {
-	case got.err == nil && got.answer.Token == l.token:
-		l.extend(got.sent + Moment(validity(got.answer.ValidForMs)))
 	case got.err == nil:
-		// Another leadership than this one.
-		l.lose()
+		l.extend(got.answer.Token, got.sent+Moment(validity(got.answer.ValidForMs)))
 	case errors.As(got.err, &refused) && refused.Status == http.StatusConflict:
 		switch refused.Reason {
 		case "revoked":
@@ -271,14 +268,14 @@ func (s *session) judge(l *Leadership, got renewal) {
 	}
 }
 
-func least[T ~int64](a, b T) T {
+func least[T ~int64 | ~uint64](a, b T) T {
 	if a < b {
 		return a
 	}
 	return b
 }
 
-func greatest[T ~int64](a, b T) T {
+func greatest[T ~int64 | ~uint64](a, b T) T {
 	if a > b {
 		return a
 	}
