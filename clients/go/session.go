@@ -99,7 +99,7 @@ func (e *Election) campaignSession(ctx context.Context, endpoint *endpoint) (*Le
 			}
 			if deadline <= Now() {
 				// The reply took too long. The session leads, so that a campaign with it is a renewal.
-				continue
+				break
 			}
 			leadership := newLeadership(ctx, e, Now, answer.Token, deadline, e.margin(time.Duration(deadline-Now())))
 			go s.keep(ctx, leadership)

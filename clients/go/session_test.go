@@ -382,3 +382,28 @@ func TestDefaultEndpoints(t *testing.T) {
 		}
 	}
 }
+
+func TestValidityOfARenewalCountsFromBeforeIt(t *testing.T) {
+	const validFor = time.Second
+	received := make(chan Moment, 100)
+	node := newFakeNode(t, func(w http.ResponseWriter, r *http.Request, got request) {
+		if got.action == "renew" {
+			received <- Now()
+			time.Sleep(100 * time.Millisecond)
+		}
+		granting(validFor)(w, r, got)
+	}).start()
+	l := mustLead(t, newTestClient(t, node.server.URL).Election("x", Options{}))
+	first := l.Deadline()
+	renewed := <-received
+	for l.Deadline() == first {
+		if err := l.Check(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// The next renewal is not due yet.
+	if deadline := l.Deadline(); deadline > renewed+Moment(validFor) {
+		t.Fatalf("the lease is %v too long", time.Duration(deadline-renewed)-validFor)
+	}
+}
