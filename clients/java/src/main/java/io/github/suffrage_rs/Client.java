@@ -193,8 +193,13 @@ public final class Client implements AutoCloseable {
         }
     }
 
+    /** Tells the user of an error after which the client tries again. */
     void report(Throwable error) {
-        onError.accept(error);
+        try {
+            onError.accept(error);
+        } catch (RuntimeException e) {
+            // A log that fails must not stop renewals.
+        }
     }
 
     List<Endpoint> endpoints() {
