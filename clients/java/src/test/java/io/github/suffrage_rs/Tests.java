@@ -232,6 +232,20 @@ final class Tests {
         }
     }
 
+    static void testDelayOfTheReplyShortensTheLease() throws Exception {
+        FakeNode.Handler slow = request -> {
+            if (request.action().equals("campaign")) {
+                Thread.sleep(100);
+            }
+            return granting(10_000).answer(request);
+        };
+        try (FakeNode node = new FakeNode(slow); Client client = client(node.endpoint())) {
+            Leadership leadership = client.election("x").lead();
+            long received = node.expect("campaign").received();
+            isTrue(leadership.deadline() <= received + 10_000_000_000L, "the lease is too long");
+        }
+    }
+
     static void testValidityOfARenewalCountsFromBeforeIt() throws Exception {
         FakeNode.Handler slow = request -> {
             if (request.action().equals("renew")) {
