@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::cluster::Cluster;
 use crate::etcd::{self, Etcd};
 use crate::measure::held::{Cost, HeldElections, HeldKeys};
-use crate::measure::{acquire, failover, handover};
+use crate::measure::{acquire, failover, handover, kill};
 use crate::report::{Report, Unit};
 use crate::times::{Times, millis};
 
 /// The parts that can be measured alone.
-pub(crate) const PARTS: &[&str] = &["failover", "handover", "acquire", "held"];
+pub(crate) const PARTS: &[&str] = &["failover", "kill", "handover", "acquire", "held"];
 
 /// The repetitions and durations of all measurements.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     failovers: [(Duration, failover::Effort); 3],
     /// The number of failovers of etcd at each ttl.
     etcd_failovers: usize,
+    /// The number of killed processes that lead by connection.
+    kills: usize,
     handovers: usize,
     /// The time for which acquisitions are counted.
     span: Duration,
@@ -36,6 +38,7 @@ const SHORT: Duration = Duration::from_millis(200);
 pub(crate) const FULL: Plan = Plan {
     failovers: [(SHORT, effort(2, 50)), (SECOND, effort(4, 8)), (Duration::from_secs(3), effort(8, 4))],
     etcd_failovers: 32,
+    kills: 300,
     handovers: 100,
     span: Duration::from_secs(5),
     held: &[
@@ -48,6 +51,7 @@ pub(crate) const FULL: Plan = Plan {
 pub(crate) const QUICK: Plan = Plan {
     failovers: [(SHORT, effort(1, 15)), (SECOND, effort(3, 2)), (Duration::from_secs(3), effort(4, 1))],
     etcd_failovers: 8,
+    kills: 60,
     handovers: 30,
     span: Duration::from_secs(2),
     held: &[
@@ -99,6 +103,9 @@ impl BenchConfig {
         let wanted = |part: &str| self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part);
         if wanted("failover") {
             bench.failover().await?;
+        }
+        if wanted("kill") {
+            bench.kill().await?;
         }
         if wanted("handover") || wanted("acquire") {
             bench.traffic(wanted("handover"), wanted("acquire")).await?;
@@ -180,6 +187,30 @@ impl Bench {
                 granted.join("; ")
             ));
         }
+        Ok(())
+    }
+
+    async fn kill(&mut self) -> Result<(), String> {
+        let (ttl, count) = (Duration::from_secs(3), self.plan.kills);
+        self.progress.print(&format!("{count} killed processes that lead by connection, ttl {ttl:?}"));
+        let cluster = Cluster::start().await?;
+        let ours = kill::suffrage(&cluster, ttl, count).await?;
+        drop(cluster);
+        let theirs = match &self.etcd {
+            Some(binary) => {
+                let count = self.plan.etcd_failovers;
+                self.progress.print(&format!("{count} holders of etcd at its shortest lease"));
+                let servers = Etcd::start(binary, etcd::FAST).await?;
+                Some(failover::etcd(&servers, SECOND, count).await?.0)
+            }
+            None => None,
+        };
+        self.times("kill", "killed process to next leader", &ours, theirs.as_ref());
+        self.note(
+            "killed process: the time from SIGKILL of the process that leads by connection, with a ttl of 3 s, until a \
+             client that waits by connection at another node has read that it leads. All nodes stay alive. etcd: a client \
+             that stops renewing its lease, which is the shortest that etcd grants; its servers stay alive too",
+        );
         Ok(())
     }
 

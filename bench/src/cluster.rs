@@ -82,6 +82,7 @@ impl Cluster {
         arguments.extend(["--keys".to_string(), path("keys")]);
         arguments.extend(["--data".to_string(), path(&format!("node-{index}"))]);
         arguments.extend(["--http".to_string(), self.http[index].to_string()]);
+        arguments.extend(["--socket".to_string(), self.socket(index).display().to_string()]);
         arguments.extend(["--log".to_string(), "warn".to_string()]);
         arguments.extend(new.then(|| "--new".to_string()));
         let log = self.folder.path().join(format!("log-{index}"));
@@ -121,6 +122,11 @@ impl Cluster {
     /// The HTTP address of a node.
     pub(crate) fn http(&self, index: usize) -> SocketAddr {
         self.http[index]
+    }
+
+    /// The Unix socket of a node.
+    pub(crate) fn socket(&self, index: usize) -> PathBuf {
+        self.folder.path().join(format!("socket-{index}"))
     }
 
     fn builder(&self, id: u64) -> NodeBuilder {

@@ -22,13 +22,13 @@ const USAGE: &str = "\
 usage: cargo xtask bench cluster [--quick] [--json] [--without-etcd] [--only PART]..
 
 Runs three nodes of `suffrage node` and three servers of etcd on loopback, and measures both in the same way:
-failover, handover, acquisitions, and the cost of many held elections. Installs etcd with apt-get if it is missing.
+failover, death of a process, handover, acquisitions, and the cost of many held elections. Installs etcd with apt-get if it is missing.
 Takes about ten minutes on an idle machine.
 
   --quick         one or two minutes: fewer repetitions and at most 10,000 elections
   --json          prints the result as JSON
   --without-etcd  measures only suffrage
-  --only PART     measures only this part: failover, handover, acquire or held; can be repeated
+  --only PART     measures only this part: failover, kill, handover, acquire or held; can be repeated
 
 Exit codes: 0 all measured targets are met, 1 a target is missed or the benchmark failed, 2 the command line is wrong.";
 
@@ -38,6 +38,14 @@ fn main() -> ExitCode {
         && first == "distance"
     {
         return distance::main(rest);
+    }
+    if let [first, rest @ ..] = arguments.as_slice()
+        && first == measure::kill::HOLD
+    {
+        return match measure::kill::hold(rest) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => usage(&reason),
+        };
     }
     let mut config = BenchConfig { plan: FULL, parts: Vec::new(), etcd: true };
     let mut json = false;

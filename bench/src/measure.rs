@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod failover;
 pub(crate) mod handover;
 pub(crate) mod held;
+pub(crate) mod kill;
 
 use std::time::Duration;
 

@@ -123,6 +123,12 @@ impl Report {
         let held = self.row("held-100000-kept").and_then(|row| row.suffrage);
         vec![
             self.below("failover-200ms-p99", 300.0, "failover at ttl 200 ms under 300 ms, p99"),
+            self.below("kill-p99", 10.0, "killed process to next leader under 10 ms, p99"),
+            self.times_better(
+                "kill-p99",
+                100.0,
+                "killed process to next leader 100 times faster than etcd, p99",
+            ),
             self.below("handover-native-median", 1.0, "resign to next under 1 ms, library, median"),
             self.below("handover-http-median", 1.0, "resign to next under 1 ms, over HTTP, median"),
             self.times_better(

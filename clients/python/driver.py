@@ -50,22 +50,15 @@ def report(number: int, leadership: AnyLeadership) -> None:
     def ended() -> None:
         end = leadership.end
         assert end is not None
-        # Callbacks have threads of their own: the order of events is that of the protocol.
-        with told:
-            stop_locked()
-            tell("ended", id=number, reason=end.reason, at_ns=end.at_ns)
-
-    def stop_locked() -> None:
-        if not stopped:
-            stopped.append(True)
-            tell("stop", id=number, at_ns=now_ns())
+        # Callbacks have threads of their own: `ended` is the last event.
+        stopped.wait(5)
+        tell("ended", id=number, reason=end.reason, at_ns=end.at_ns)
 
     def stop() -> None:
-        with told:
-            stop_locked()
+        tell("stop", id=number, at_ns=now_ns())
+        stopped.set()
 
-    stopped: list[bool] = []
-    told = threading.Lock()
+    stopped = threading.Event()
     tell("leading", id=number, token=leadership.token, at_ns=now_ns())
     leadership.on_hand_over(lambda: tell("hand_over_wanted", id=number))
     leadership.on_stop(stop)

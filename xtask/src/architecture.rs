@@ -8,7 +8,8 @@ use std::path::Path;
 /// The documents whose paths are checked.
 const DOCUMENTS: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 /// The folders with which a path in inline code begins.
-const FOLDERS: [&str; 8] = ["crates", "bench", "deploy", "docs", "fuzz", "proof", "testbed", "xtask"];
+const FOLDERS: [&str; 9] =
+    ["crates", "bench", "clients", "deploy", "docs", "fuzz", "proof", "testbed", "xtask"];
 /// The most lines of README.md.
 const README_LINES: usize = 200;
 

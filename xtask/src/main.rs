@@ -1,10 +1,11 @@
-//! The tasks of the project: `cargo xtask test`, `conformance`, `tidy`, `facade`, `symbols`, `layout`, `docs`, `prove`,
+//! The tasks of the project: `cargo xtask test`, `conformance`, `clients`, `tidy`, `facade`, `symbols`, `layout`, `docs`, `prove`,
 //! `bench`, `mutants-protocol`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
 mod background;
 mod build;
+mod clients;
 mod command;
 mod copies;
 mod docs;
@@ -37,6 +38,8 @@ usage: cargo xtask <task>
   conformance [ENGINE...]   runs the tests of elections on real servers, which it installs; by default of all engines
                             but kubernetes, whose server must be built: SUFFRAGE_KUBE_APISERVER and SUFFRAGE_CLIENT_GO
                             name the programs
+  clients [LANGUAGE...]     checks the clients of these languages, or all: static checks, packages, and the suite of
+                            behaviours on real clusters; installs the tools of the languages
   tidy                      checks the house rules that no other tool checks
   facade                    checks that the public API of suffrage names no types of other crates of the workspace
   symbols [PROGRAM...]      checks that functions that take long to compile are in each program once, and that the
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         ["test", "--bless"] => test::test(true),
         ["tidy"] => tidy::tidy(root()),
         ["conformance", names @ ..] => engines::conformance(names),
+        ["clients", names @ ..] => clients::clients(names),
         ["facade"] => facade::check(),
         ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
         ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),

@@ -8,10 +8,11 @@ use std::time::Instant;
 use crate::background::{Background, Jobs};
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
+use crate::{build, clients, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
 
 /// Packages that are not published.
-const NOT_PUBLISHED: &[&str] = &["suffrage-bench", "suffrage-fuzz", "suffrage-testbed", "xtask"];
+const NOT_PUBLISHED: &[&str] =
+    &["suffrage-bench", "suffrage-clients", "suffrage-fuzz", "suffrage-testbed", "xtask"];
 /// Tests that need root and network namespaces. They load the machine and run one at a time.
 const NETWORK_FAULTS: &str = "network_faults::";
 /// The packages without fast tests: the laboratory takes long to compile, and others need root.
@@ -19,6 +20,7 @@ const NOT_FAST: &[&str] = &[
     "suffrage-bench",
     "suffrage-check",
     "suffrage-cli",
+    "suffrage-clients",
     "suffrage-daemon",
     "suffrage-fuzz",
     "suffrage-lab",
@@ -77,6 +79,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     // One at a time, because they load the network.
     steps.step("tests of real network faults", || programs.run_tests(NETWORK_FAULTS, 1))?;
     steps.step("elections on real servers of engines", engines::test)?;
+    steps.step("clients of other languages", || clients::check(&[], &programs))?;
     // The tests ran the set once in another process: a run must depend only on its seed.
     steps.step("determinism, a second time", || programs.run_tests("determinism::", 2))?;
     let release = steps.step("the rest of the release build, lints and documentation", || {

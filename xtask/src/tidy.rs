@@ -83,7 +83,8 @@ fn errors_in(name: &str, text: &str) -> Vec<String> {
 /// Every Rust file of the workspace.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = ["crates", "bench", "fuzz", "testbed", "xtask"].map(|name| root.join(name)).to_vec();
+    let mut folders =
+        ["crates", "bench", "clients/suite", "fuzz", "testbed", "xtask"].map(|name| root.join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -27,6 +27,30 @@ const SOLVER: &[Tool] = &[Tool { name: "z3", check: &["z3", "--version"], packag
 const EMULATOR: &[Tool] =
     &[Tool { name: "qemu-x86_64", check: &["qemu-x86_64", "--version"], package: "qemu-user" }];
 
+/// The programs for the clients of other languages (`clients`).
+const CLIENTS: &[(&str, &[Tool])] = &[
+    (
+        "python",
+        &[
+            Tool { name: "python3", check: &["python3", "--version"], package: "python3" },
+            Tool { name: "venv", check: &["python3", "-c", "import ensurepip"], package: "python3-venv" },
+        ],
+    ),
+    (
+        "typescript",
+        &[
+            Tool { name: "node", check: &["node", "--version"], package: "nodejs" },
+            Tool { name: "npm", check: &["npm", "--version"], package: "npm" },
+        ],
+    ),
+];
+
+/// Installs the programs for a client if they are missing.
+pub(crate) fn ensure_for_client(client: &str) -> Result<(), String> {
+    let found = CLIENTS.iter().find(|(name, _)| *name == client);
+    found.map_or(Ok(()), |(_, tools)| ensure_installed(tools))
+}
+
 /// Installs the emulator if it is missing.
 pub(crate) fn ensure_emulator() -> Result<(), String> {
     ensure_installed(EMULATOR)

@@ -11,8 +11,8 @@ use crate::driver::DriverProgram;
 /// A behaviour: a function that panics if the client behaves otherwise.
 pub(crate) type Behaviour = fn(&DriverProgram);
 
-/// A lease that does not end while a behaviour waits: the next leader got the lease by a hand-over.
-pub(crate) const LONG_MS: u64 = 60_000;
+/// A lease that neither ends nor is renewed while a behaviour waits: the next leader got the lease by a hand-over.
+pub(crate) const LONG_MS: u64 = 180_000;
 /// A lease that ends while a behaviour waits.
 pub(crate) const SHORT_MS: u64 = 1_500;
 

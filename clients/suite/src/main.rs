@@ -17,11 +17,13 @@ mod runner;
 
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 const USAGE: &str = "\
 usage: suffrage-clients [--client NAME].. [--jobs N] [--list] [TEXT..]
 
   --client NAME   a driver: the folder in clients/, or FOLDER-API (python-asyncio); default: all
-  --jobs N        how many behaviours run at a time [default: 4]
+  --jobs N        how many behaviours run at a time [default: 6]
   --list          prints the behaviours
   TEXT            runs only behaviours whose names contain one of the texts";
 
@@ -36,9 +38,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Lets this program and those that it starts open as many files as they may: a node uses a part of them for connections.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it fails, a behaviour says what it needs.
+    _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
 /// Runs what the arguments say. Returns whether every behaviour is as it must be.
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
-    let (mut names, mut texts, mut jobs) = (Vec::new(), Vec::new(), 4);
+    let (mut names, mut texts, mut jobs) = (Vec::new(), Vec::new(), 6);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument}: a value is missing"));
         match argument.as_str() {
@@ -52,6 +61,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
             text => texts.push(text.to_string()),
         }
     }
+    raise_file_limit();
     let drivers = driver::find(&names)?;
     let chosen: Vec<_> = behaviours::ALL
         .iter()

@@ -8,7 +8,7 @@ import ipaddress
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from socket import SHUT_RDWR
 from typing import Any, Optional
 from urllib.parse import urlsplit
@@ -80,6 +80,19 @@ class Connection:
             with contextlib.suppress(OSError):
                 socket.shutdown(SHUT_RDWR)
         self._writer.transport.abort()
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Close the connection if the block takes longer."""
+        timer = asyncio.get_running_loop().call_later(seconds, self.close)
+        try:
+            yield
+        except ERRORS as error:
+            if timer.when() <= asyncio.get_running_loop().time():
+                raise asyncio.TimeoutError("no answer in time") from error
+            raise
+        finally:
+            timer.cancel()
 
     def is_stale(self) -> bool:
         """Tell whether the node has closed this idle connection, or soon will."""
@@ -216,7 +229,19 @@ class Endpoint:
             )
         else:
             opening = asyncio.open_connection(self._host, self._port)
-        return Connection(*await asyncio.wait_for(opening, CONNECT_TIMEOUT))
+        # Not `wait_for`, which loses a cancellation at the moment of success before Python 3.12.
+        task = asyncio.ensure_future(opening)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=CONNECT_TIMEOUT)
+        except asyncio.CancelledError:
+            task.cancel()
+            task.add_done_callback(_close_opened)
+            raise
+        if not done:
+            task.cancel()
+            task.add_done_callback(_close_opened)
+            raise asyncio.TimeoutError("no connection in time")
+        return Connection(*task.result())
 
     async def post(self, path: str, body: dict[str, Any], timeout: float, *, fresh: bool = False) -> Answer:
         """Send a request and wait for its answer, on a new connection if `fresh`.
@@ -224,25 +249,23 @@ class Endpoint:
         The connection is closed if nobody waits for the answer any more, so that the node knows.
         """
         token = self._settings.token()
-        try:
-            return await asyncio.wait_for(self._exchange(path, token, body, fresh), timeout)
-        except ERRORS as error:
-            raise NoAnswer(f"{self.address}: {error or type(error).__name__}") from error
-
-    async def _exchange(self, path: str, token: Optional[str], body: dict[str, Any], fresh: bool) -> Answer:
-        connection = (None if fresh else self._take_idle()) or await self.connect()
+        connection = None if fresh else self._take_idle()
         done = False
         try:
-            sent_ns = await connection.send(self._authority, path, token, body)
-            status = await connection.read_head()
-            answer = Answer(status, await connection.read_object(), sent_ns)
+            connection = connection or await self.connect()
+            with connection.limited(timeout):
+                sent_ns = await connection.send(self._authority, path, token, body)
+                status = await connection.read_head()
+                answer = Answer(status, await connection.read_object(), sent_ns)
             done = connection.reusable
             return answer
+        except ERRORS as error:
+            raise NoAnswer(f"{self.address}: {error or type(error).__name__}") from error
         finally:
-            if done and len(self._idle) < MOST_IDLE:
+            if connection is not None and done and len(self._idle) < MOST_IDLE:
                 connection.idle_since = time.monotonic()
                 self._idle.append(connection)
-            else:
+            elif connection is not None:
                 connection.close()
 
     def _take_idle(self) -> Optional[Connection]:
@@ -257,15 +280,11 @@ class Endpoint:
         """Send a request whose answer is a stream, and return its status."""
         token = self._settings.token()
         connection: Optional[Connection] = None
-
-        async def open_it() -> tuple[int, Connection]:
-            nonlocal connection
-            connection = await self.connect()
-            await connection.send(self._authority, path, token, body)
-            return await connection.read_head(), connection
-
         try:
-            return await asyncio.wait_for(open_it(), timeout)
+            connection = await self.connect()
+            with connection.limited(timeout):
+                await connection.send(self._authority, path, token, body)
+                return await connection.read_head(), connection
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -277,6 +296,12 @@ class Endpoint:
         """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
+
+
+def _close_opened(opening: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+    """Close a connection that nobody waits for any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[1].close()
 
 
 def _is_loopback(host: str) -> bool:

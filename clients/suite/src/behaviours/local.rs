@@ -1,5 +1,7 @@
 //! Clients of the Unix socket of a node, which lead for as long as their connection is open.
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::cluster::Cluster;
 use crate::driver::{Driver, DriverProgram, Settings};
 use crate::history;
@@ -115,6 +117,9 @@ pub(super) fn operator_resigns(program: &DriverProgram) {
 
 /// One client leads 1,000 elections by as many connections.
 pub(super) fn thousand_elections(program: &DriverProgram) {
+    // A node uses a quarter of its files for these connections, three for each, and some are left for others.
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    assert!(files >= 16_000, "the limit of open files is {files}: ulimit -n 16000");
     let cluster = Cluster::start();
     remote::thousand(program, &Settings::of([cluster.socket(0)]));
 }

@@ -108,7 +108,7 @@ pub(super) fn operator_resigns(program: &DriverProgram) {
     let cluster = Cluster::start();
     let (mut first, mut second) = (Driver::start(program), Driver::start(program));
     // The client is told at its next renewal.
-    let leader = first.lead(&Settings::of(cluster.endpoints([0])), "x", 10 * SHORT_MS);
+    let leader = first.lead(&Settings::of(cluster.endpoints([0])), "x", 4 * SHORT_MS);
     first.leading(leader);
     let next = second.lead(&Settings::of(cluster.endpoints([1])), "x", LONG_MS);
     cluster.await_candidate(1, "x");

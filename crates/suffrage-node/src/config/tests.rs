@@ -126,3 +126,18 @@ fn keys_have_one_name_everywhere() {
     }
     assert_eq!(KEYS.iter().find(|key| key.name == "longest-ttl").unwrap().variable(), "SUFFRAGE_LONGEST_TTL");
 }
+
+#[test]
+fn the_unix_socket_has_a_usual_path_and_permissions() {
+    let config = read(FILE, &[], &[]).unwrap();
+    assert_eq!((config.socket, config.socket_mode), (LocalSocket::Usual, 0o660));
+    let flags = [("socket", "/tmp/x.sock"), ("socket-mode", "600"), ("socket-group", "adm")];
+    let config = read(FILE, &[], &flags).unwrap();
+    assert_eq!(config.socket, LocalSocket::At("/tmp/x.sock".into()));
+    assert_eq!((config.socket_mode, config.socket_group.as_deref()), (0o600, Some("adm")));
+    assert_eq!(read(FILE, &[("SUFFRAGE_SOCKET", "off")], &[]).unwrap().socket, LocalSocket::Off);
+    for mode in ["888", "1777", "rw", ""] {
+        let refused = read(FILE, &[], &[("socket-mode", mode)]).unwrap_err();
+        assert!(refused.contains("is not a mode of three octal digits, like 660"), "{refused}");
+    }
+}

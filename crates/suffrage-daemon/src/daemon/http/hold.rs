@@ -67,14 +67,11 @@ pub(super) async fn hold(
     };
     // From here on, also before the first state, the node learns of the client's end.
     let watch = peer.watch().map_err(failed)?;
-    let mut holding = app.node.hold(name, lease)?;
-    let first = async {
-        let state = holding.states().wait_for(Option::is_some).await;
-        Ok::<HoldState, Error>(*state.map_err(|_| Error::Stopped)?)
-    };
-    if let Some(Err(error)) = in_time(&app.node, first).await? {
+    let mut untold = Untold(Some(app.node.hold(name, lease)?));
+    if let Some(Err(error)) = in_time(&app.node, untold.first_state()).await? {
         return Err(error.into());
     }
+    let Some(holding) = untold.0.take() else { return Err(Problem::stopping()) };
     // One line: a client that does not read gets the latest state when it reads.
     let (lines, body) = mpsc::channel(1);
     let clock = app.node.clock().clone();
@@ -85,6 +82,26 @@ pub(super) async fn hold(
     });
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-store")];
     Ok((kind, Body::from_stream(body)).into_response())
+}
+
+/// A session whose client has not been told anything. If it is dropped, the client relies on nothing, also if the node
+/// leads for it by now.
+struct Untold(Option<Holding>);
+
+impl Untold {
+    async fn first_state(&mut self) -> Result<HoldState, Error> {
+        let holding = self.0.as_mut().ok_or(Error::Stopped)?;
+        let state = holding.states().wait_for(Option::is_some).await;
+        Ok(*state.map_err(|_| Error::Stopped)?)
+    }
+}
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        if let Some(holding) = self.0.take() {
+            holding.end(ConnectionEnd::HolderGone);
+        }
+    }
 }
 
 /// Tells the client its states until one of the two has ended.

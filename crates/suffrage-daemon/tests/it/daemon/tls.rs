@@ -7,9 +7,9 @@ use suffrage_daemon::daemon::{Daemon, check};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use suffrage_testbed::{Authority, secret};
 use crate::daemon::client::Client;
 use crate::daemon::{Cluster, soon};
+use suffrage_testbed::{Authority, secret};
 
 const TOKEN: &str = "correct-horse-battery";
 

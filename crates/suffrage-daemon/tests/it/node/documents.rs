@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use suffrage_testbed::{Authority, secret};
 use crate::node::folder;
 use crate::run;
 use suffrage_cli::testing::path;
+use suffrage_testbed::{Authority, secret};
 
 /// The code blocks of this language in a document.
 fn blocks<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use suffrage_testbed::{Authority, secret};
 use suffrage_cli::testing::Ran;
+use suffrage_testbed::{Authority, secret};
 
 use crate::node::{folder, soon};
 use crate::run;

@@ -39,6 +39,12 @@ fn no_two_processes_lead_at_one_moment_whatever_is_killed() {
         (0..6).map(|place| (place % 3, start(&cluster, place % 3))).collect();
     let mut done = 0;
     for _ in 0..disruptions() {
+        // A process whose lease was not renewed in time has ended.
+        for (place, holder) in &mut holders {
+            if holder.has_ended() {
+                *holder = start(&cluster, *place);
+            }
+        }
         // Each disruption finds somebody who leads since the last one.
         let last = record(&path).last().map_or(0, |&(now, _, _)| now);
         let leader = soon(|| record(&path).last().copied().filter(|&(now, _, _)| now > last)).2;

@@ -26,7 +26,7 @@ pub(super) struct HolderProcess {
 impl HolderProcess {
     pub(super) fn start(socket: &Path, election: &str, ttl: &str, extras: &[&str]) -> HolderProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "node::connections::holder::hold_in_this_process", "--ignored", "--nocapture"])
+            .args(["--exact", "node::connections::holder::hold_in_this_process", "--nocapture"])
             .env(SOCKET, socket)
             .env("SUFFRAGE_TEST_ELECTION", election)
             .env("SUFFRAGE_TEST_TTL", ttl)
@@ -76,6 +76,10 @@ impl HolderProcess {
         self.process.0.id()
     }
 
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.process.0.try_wait(), Ok(Some(_)))
+    }
+
     pub(super) fn kill(&mut self) {
         self.process.kill();
     }
@@ -85,10 +89,9 @@ impl HolderProcess {
     }
 }
 
-/// The process. With `child` among the extras a child inherits the socket. With `record=FILE` the process appends its token
+/// The process; without its environment it is a test that does nothing. With `child` among the extras a child inherits the socket. With `record=FILE` the process appends its token
 /// and the time to the file as long as it leads, as a worker would.
 #[test]
-#[ignore = "a process that other tests start"]
 #[expect(clippy::zombie_processes, reason = "the child is to live longer than this process")]
 fn hold_in_this_process() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
@@ -101,7 +104,8 @@ fn hold_in_this_process() {
     for extra in extras.split(',') {
         if extra == "child" {
             fcntl_setfd(&stream, FdFlags::empty()).unwrap();
-            let child = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
+            let child =
+                Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             println!("{}", json!({ "event": "child", "pid": child.id() }));
         }
         if let Some(path) = extra.strip_prefix("record=") {
@@ -122,7 +126,12 @@ fn hold_in_this_process() {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => data.extend_from_slice(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            // A read with a time-out is interrupted when the process is stopped and continued.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => return,
         }
         while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
