@@ -48,6 +48,18 @@ type driver struct {
 
 type fields map[string]any
 
+// noticed is a context that tells when Lead first uses it: then the client has marked the election as in use.
+type noticed struct {
+	context.Context
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (n *noticed) Done() <-chan struct{} {
+	n.once.Do(func() { close(n.begun) })
+	return n.Context.Done()
+}
+
 func main() {
 	d := &driver{
 		clients: make(map[string]*suffrage.Client),
@@ -125,7 +137,8 @@ func (d *driver) client(c command) (*suffrage.Client, error) {
 }
 
 func (d *driver) lead(c command) {
-	ctx, cancel := context.WithCancel(context.Background())
+	inner, cancel := context.WithCancel(context.Background())
+	ctx := &noticed{Context: inner, begun: make(chan struct{})}
 	part := &participation{cancel: cancel, over: make(chan struct{})}
 	d.mu.Lock()
 	d.parts[c.ID] = part
@@ -148,6 +161,11 @@ func (d *driver) lead(c command) {
 			d.follow(c.ID, part, leadership, at)
 		}
 	}()
+	// Campaigns begin in the order of their commands.
+	select {
+	case <-ctx.begun:
+	case <-part.over:
+	}
 }
 
 func millis(milliseconds int64) time.Duration {

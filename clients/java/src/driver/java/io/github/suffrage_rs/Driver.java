@@ -56,7 +56,7 @@ final class Driver {
             case "lead" -> {
                 Participation part = new Participation();
                 parts.put(id, part);
-                part.campaign = start(() -> lead(id, part, command));
+                lead(id, part, command);
             }
             case "check" -> check(id);
             case "resign" -> start(() -> resign(parts.get(id)));
@@ -103,10 +103,26 @@ final class Driver {
 
     private void lead(long id, Participation part, Map<String, Object> command) {
         try {
-            Election election = client(command).election(Json.string(command, "election"));
-            election = election.ttl(Duration.ofMillis(Json.integer(command, "ttl_ms")));
-            election = election.stopMargin(Duration.ofMillis(Json.integer(command, "stop_margin_ms")));
-            Leadership leadership = election.lead();
+            Election election = client(command)
+                    .election(Json.string(command, "election"))
+                    .ttl(Duration.ofMillis(Json.integer(command, "ttl_ms")))
+                    .stopMargin(Duration.ofMillis(Json.integer(command, "stop_margin_ms")));
+            // Campaigns begin in the order of their commands.
+            Client.Participation begun = election.begin();
+            part.campaign = start(() -> campaign(id, part, election, begun));
+        } catch (SuffrageException | IllegalArgumentException e) {
+            error(id, part, e);
+        }
+    }
+
+    private void error(long id, Participation part, Exception error) {
+        print("error", Map.of("id", id, "kind", kind(error), "message", error.getMessage()));
+        part.over.countDown();
+    }
+
+    private void campaign(long id, Participation part, Election election, Client.Participation begun) {
+        try {
+            Leadership leadership = election.lead(begun);
             long at = Clock.now();
             boolean resigned;
             synchronized (part) {
@@ -128,9 +144,8 @@ final class Driver {
         } catch (InterruptedException e) {
             print("ended", Map.of("id", id, "reason", "cancelled", "at_ns", Clock.now()));
             part.over.countDown();
-        } catch (SuffrageException | IllegalArgumentException e) {
-            print("error", Map.of("id", id, "kind", kind(e), "message", e.getMessage()));
-            part.over.countDown();
+        } catch (NodeException e) {
+            error(id, part, e);
         }
     }
 
@@ -174,9 +189,9 @@ final class Driver {
             part.resigned = true;
             leadership = part.leadership;
         }
-        if (leadership == null) {
+        if (leadership == null && part.campaign != null) {
             part.campaign.interrupt();
-        } else {
+        } else if (leadership != null) {
             leadership.close();
         }
     }

@@ -31,6 +31,10 @@ public final class Clock {
     private long least = Long.MIN_VALUE / 4;
 
     private long greatest = Long.MAX_VALUE / 4;
+    /** The results of the last calls: the bounds of the time do not go back when they narrow. */
+    private long lastEarliest = Long.MIN_VALUE;
+
+    private long lastLatest = Long.MIN_VALUE;
 
     /** Reads the uptime in nanoseconds. */
     interface Uptime {
@@ -44,9 +48,9 @@ public final class Clock {
 
     private static Clock machine() {
         Clock clock = new Clock(System::nanoTime, openUptime());
-        // Until a step of the file has passed, or two if this thread was not running at the first.
+        // Until a step of the file has passed while this thread was running.
         long begin = System.nanoTime();
-        while (clock.uptime != null && !clock.isClose() && System.nanoTime() - begin < 2 * STEP) {
+        while (clock.uptime != null && !clock.isClose() && System.nanoTime() - begin < 50 * STEP) {
             clock.earliest();
         }
         return clock;
@@ -112,7 +116,8 @@ public final class Clock {
     synchronized long earliest() {
         if (uptime != null) {
             look();
-            return monotonic.getAsLong() + least;
+            lastEarliest = Math.max(lastEarliest, monotonic.getAsLong() + least);
+            return lastEarliest;
         }
         return monotonic.getAsLong();
     }
@@ -121,7 +126,8 @@ public final class Clock {
     synchronized long latest() {
         if (uptime != null) {
             look();
-            return monotonic.getAsLong() + greatest;
+            lastLatest = Math.max(lastLatest, monotonic.getAsLong() + greatest);
+            return lastLatest;
         }
         return monotonic.getAsLong();
     }

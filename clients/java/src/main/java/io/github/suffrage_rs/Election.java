@@ -87,6 +87,11 @@ public final class Election {
      * @throws InterruptedException if the thread is interrupted: the campaign has ended
      */
     public Leadership lead() throws SuffrageException, InterruptedException {
+        return lead(begin());
+    }
+
+    /** Marks the election as in use by this client. */
+    Client.Participation begin() throws InUseException {
         if (!ttl.isZero() && stopMargin.multipliedBy(2).compareTo(ttl) >= 0) {
             throw new IllegalArgumentException("stopMargin: must be less than half of the ttl (" + ttl + "), not " + stopMargin);
         }
@@ -94,6 +99,11 @@ public final class Election {
         if (part == null) {
             throw new InUseException(name);
         }
+        return part;
+    }
+
+    /** Campaigns, after {@link #begin}. */
+    Leadership lead(Client.Participation part) throws NodeException, InterruptedException {
         Leadership leadership = null;
         try {
             leadership = campaign(() -> client.release(name, part));

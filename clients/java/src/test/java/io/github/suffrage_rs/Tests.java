@@ -173,8 +173,11 @@ final class Tests {
         long[] time = {123_456_789, 3_000_000_000L};
         // The monotonic clock is at zero when the machine has run for 3 s.
         Clock clock = new Clock(() -> time[0], () -> (time[0] + time[1]) / 10_000_000 * 10_000_000);
+        long last = 0;
         for (int i = 0; i < 100; i++) {
             time[0] += 777_777;
+            isTrue(clock.latest() >= last, "the clock goes back");
+            last = clock.latest();
             isTrue(clock.earliest() <= time[0] + time[1] && clock.latest() >= time[0] + time[1], "out of bounds");
         }
         isTrue(clock.latest() - clock.earliest() < 1_000_000, "the bounds are not close");
