@@ -52,7 +52,7 @@ impl Cluster {
             let (data, socket) = (cluster.path(&format!("data-{id}")), cluster.path(&format!("{id}.sock")));
             let text = format!(
                 "id = {id}\nvoters = \"{voters}\"\nkeys = {key:?}\ndata = {data:?}\nhttp = \"{http}\"\n\
-                 socket = {socket:?}\ndelay = \"10ms\"\n{credentials}"
+                 socket = {socket:?}\ndelay = \"10ms\"\nlongest-ttl = \"3m\"\n{credentials}"
             );
             fs::write(cluster.path(&format!("{id}.toml")), text).expect("the configuration is written");
             cluster.spawn(place, &["--new"]);

@@ -168,8 +168,11 @@ impl Driver {
         id
     }
 
-    pub(crate) fn resign(&mut self, id: u64) {
+    /// Tells the driver to resign, and waits until the leadership or campaign is over.
+    #[track_caller]
+    pub(crate) fn resign(&mut self, id: u64) -> Event {
         self.tell(&json!({ "op": "resign", "id": id }));
+        self.ended(id)
     }
 
     /// Asks whether the leadership is valid.

@@ -54,7 +54,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
             "--client" => names.push(value()?),
             "--jobs" => jobs = value()?.parse().map_err(|_| "--jobs: must be a number".to_string())?,
             "--list" => {
-                behaviours::ALL.iter().for_each(|(name, _)| println!("{name}"));
+                behaviours::ALL.iter().for_each(|behaviour| println!("{}", behaviour.name));
                 return Ok(true);
             }
             flag if flag.starts_with('-') => return Err(format!("there is no flag {flag}")),
@@ -65,7 +65,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<bool, String> {
     let drivers = driver::find(&names)?;
     let chosen: Vec<_> = behaviours::ALL
         .iter()
-        .filter(|(name, _)| texts.is_empty() || texts.iter().any(|text| name.contains(text.as_str())))
+        .filter(|it| texts.is_empty() || texts.iter().any(|text| it.name.contains(text.as_str())))
         .collect();
     if chosen.is_empty() {
         return Err(format!("no behaviour contains {}", texts.join(" or ")));

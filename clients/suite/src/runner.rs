@@ -9,37 +9,49 @@ use std::time::Instant;
 use crate::behaviours::Behaviour;
 use crate::driver::DriverProgram;
 
+/// How many heavy behaviours run at a time.
+const HEAVY_JOBS: usize = 2;
+
+type Queue<'a> = Mutex<VecDeque<(&'a Behaviour, &'a DriverProgram)>>;
+
 /// Runs each behaviour with each driver. Returns whether all are as they must be.
-pub(crate) fn run(drivers: &[DriverProgram], behaviours: &[&(&str, Behaviour)], jobs: usize) -> bool {
+pub(crate) fn run(drivers: &[DriverProgram], behaviours: &[&Behaviour], jobs: usize) -> bool {
     let start = Instant::now();
-    // Each behaviour with all drivers before the next: the longest begin first.
-    let queue =
-        behaviours.iter().flat_map(|behaviour| drivers.iter().map(move |driver| (*behaviour, driver)));
-    let queue: Mutex<VecDeque<_>> = Mutex::new(queue.collect());
-    let count = queue.lock().expect("no thread has panicked").len();
+    let queue = |heavy: bool| -> Queue<'_> {
+        let chosen = behaviours.iter().filter(move |behaviour| behaviour.is_heavy == heavy);
+        let pairs = chosen.flat_map(|behaviour| drivers.iter().map(move |driver| (*behaviour, driver)));
+        Mutex::new(pairs.collect())
+    };
+    let (heavy, light) = (queue(true), queue(false));
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, count) {
-            scope.spawn(|| {
-                loop {
-                    let Some(((name, behaviour), driver)) = queue.lock().expect("no panic").pop_front()
-                    else {
-                        return;
-                    };
-                    let began = Instant::now();
-                    // The panic prints its reason itself.
-                    let outcome = catch_unwind(AssertUnwindSafe(|| behaviour(driver)));
-                    let verdict = if outcome.is_ok() { "ok    " } else { "FAILED" };
-                    println!("{verdict} {:6.1} s  {} {name}", began.elapsed().as_secs_f64(), driver.name);
-                    if outcome.is_err() {
-                        failed.lock().expect("no panic").push(format!("{} {name}", driver.name));
+        for job in 0..jobs.max(1) {
+            let (heavy, light, failed) = (&heavy, &light, &failed);
+            scope.spawn(move || {
+                let heavy = (job < HEAVY_JOBS).then_some(heavy);
+                while let Some((behaviour, driver)) = heavy.and_then(next).or_else(|| next(light)) {
+                    if !run_one(behaviour, driver) {
+                        failed.lock().expect("no panic").push(format!("{} {}", driver.name, behaviour.name));
                     }
                 }
             });
         }
     });
-    let failed = failed.into_inner().expect("no panic");
+    let (failed, count) = (failed.into_inner().expect("no panic"), behaviours.len() * drivers.len());
     println!("{count} behaviours in {:.1} s, {} failed", start.elapsed().as_secs_f64(), failed.len());
     failed.iter().for_each(|name| println!("failed: {name}"));
     failed.is_empty()
+}
+
+fn next<'a>(queue: &Queue<'a>) -> Option<(&'a Behaviour, &'a DriverProgram)> {
+    queue.lock().expect("no panic").pop_front()
+}
+
+fn run_one(behaviour: &Behaviour, driver: &DriverProgram) -> bool {
+    let start = Instant::now();
+    // The panic prints its reason itself.
+    let is_ok = catch_unwind(AssertUnwindSafe(|| (behaviour.run)(driver))).is_ok();
+    let verdict = if is_ok { "ok    " } else { "FAILED" };
+    println!("{verdict} {:6.1} s  {} {}", start.elapsed().as_secs_f64(), driver.name, behaviour.name);
+    is_ok
 }

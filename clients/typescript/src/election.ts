@@ -224,7 +224,7 @@ export class Election {
           session = text(answer.body, "session");
           const lease = this.#lease(integer(answer.body, "token"), deadlineOf(answer));
           if (lease.end === undefined) {
-            const held = new Remote(this, endpoint, session);
+            const held = new Remote(this, endpoint, session, this.#client.problem);
             session = undefined;
             return new Leadership(this.#client, this, lease, held);
           }
@@ -451,6 +451,7 @@ class Remote {
     election: Election,
     readonly endpoint: Endpoint,
     readonly session: string,
+    readonly problem: (reason: string) => void,
   ) {
     this.#path = election.path("renew");
   }
@@ -468,7 +469,7 @@ class Remote {
 
   async #renew(leadership: Leadership, lease: Lease, signal: AbortSignal): Promise<void> {
     let failures = 0;
-    let waitMs = lease.remainingMs() / 3;
+    let waitMs = spread(lease.remainingMs() / 3);
     while (!leadership.handOverWanted) {
       await sleepUntil(clock.atLeast() + waitMs, signal);
       const remainingMs = lease.remainingMs();
@@ -481,7 +482,7 @@ class Remote {
         lease.extend(integer(answer.body, "token"), deadlineOf(answer));
         failures = 0;
         const leftMs = lease.remainingMs();
-        waitMs = Math.max(0, Math.min(leftMs / 3, leftMs - 2 * (clock.atLeast() - answer.sentMs)));
+        waitMs = Math.max(0, Math.min(spread(leftMs / 3), leftMs - 2 * (clock.atLeast() - answer.sentMs)));
         continue;
       }
       if (answer?.status === 409 && answer.body["reason"] === "revoked") {
@@ -503,6 +504,7 @@ class Remote {
       return await this.endpoint.post(this.#path, { session: this.session }, timeoutMs, false, signal);
     } catch (error) {
       if (error instanceof NoAnswer || error instanceof Unauthorized) {
+        this.problem(`cannot renew the lease: ${error.message}`);
         return undefined;
       }
       throw error;
@@ -572,6 +574,11 @@ function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", abort, { once: true });
   });
+}
+
+/** Up to a fifth less, so that the renewals of many elections do not come all at once. */
+function spread(ms: number): number {
+  return ms * (1 - Math.random() / 5);
 }
 
 /** Sleeps until this moment of the clock of leases. */

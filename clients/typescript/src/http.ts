@@ -10,8 +10,11 @@ import { Invalid, NoAnswer, Unauthorized } from "./errors.js";
 
 /** The longest body. */
 const MOST_BYTES = 1 << 20;
-/** The most idle connections of an endpoint. A node closes an idle connection after 65 s. */
-const POOL = { keepAlive: true, maxFreeSockets: 8, timeout: 50_000 };
+/**
+ * The connections of renewals and resignations to an endpoint. A client of many elections does not open a connection for
+ * each of them. A node closes an idle connection after 65 s.
+ */
+const POOL = { keepAlive: true, maxSockets: 16, maxFreeSockets: 8, timeout: 50_000 };
 
 /** A JSON object. Integers that a double cannot hold are texts. */
 export type Body = Record<string, unknown>;

@@ -18,6 +18,9 @@ from ._errors import Invalid, Unauthorized
 
 CONNECT_TIMEOUT = 2.0
 """The time for a connection, in seconds."""
+MOST_REQUESTS = 16
+"""The most requests at a time to an endpoint, besides campaigns: a client of many elections does not open a connection
+for each of them."""
 MOST_IDLE = 8
 """The most idle connections of an endpoint."""
 IDLE_LIFE = 50.0
@@ -193,6 +196,7 @@ class Endpoint:
         self.address = address
         self._settings = settings
         self._idle: list[Connection] = []
+        self._slots: Optional[asyncio.Semaphore] = None
         self.socket: Optional[str] = None
         self._host, self._port, self._encrypted = "localhost", 0, False
         if address.startswith("unix:"):
@@ -248,10 +252,20 @@ class Endpoint:
 
         The connection is closed if nobody waits for the answer any more, so that the node knows.
         """
-        token = self._settings.token()
-        connection = None if fresh else self._take_idle()
+        if fresh:
+            return await self._exchange(path, body, timeout, None)
+        if self._slots is None:
+            # Not before: it belongs to the running loop.
+            self._slots = asyncio.Semaphore(MOST_REQUESTS)
+        async with self._slots:
+            return await self._exchange(path, body, timeout, self._take_idle())
+
+    async def _exchange(
+        self, path: str, body: dict[str, Any], timeout: float, connection: Optional[Connection]
+    ) -> Answer:
         done = False
         try:
+            token = self._settings.token()
             connection = connection or await self.connect()
             with connection.limited(timeout):
                 sent_ns = await connection.send(self._authority, path, token, body)

@@ -41,7 +41,6 @@ pub(super) fn node_killed_under_the_leader(program: &DriverProgram) {
     second.leading(next);
     let again = first.lead(&settings, "x", SHORT_MS);
     second.resign(next);
-    second.ended(next);
     first.leading(again);
     assert_eq!(history::check(&[&first, &second]), 3);
 }

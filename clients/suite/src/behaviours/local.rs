@@ -17,8 +17,7 @@ pub(super) fn lead_and_resign(program: &DriverProgram) {
         let id = first.lead(&settings, "x", LONG_MS);
         first.leading(id);
         assert!(first.check(id).valid);
-        first.resign(id);
-        assert_eq!(first.ended(id).reason, "resigned");
+        assert_eq!(first.resign(id).reason, "resigned");
         assert!(!first.check(id).valid);
     }
     let leader = first.lead(&settings, "x", LONG_MS);
@@ -27,8 +26,7 @@ pub(super) fn lead_and_resign(program: &DriverProgram) {
     assert_eq!(first.error(double).kind, "in_use");
     // A client of another node waits, and a client of the same node stops to wait.
     let other = second.lead(&settings, "x", LONG_MS);
-    second.resign(other);
-    assert_eq!(second.ended(other).reason, "cancelled");
+    assert_eq!(second.resign(other).reason, "cancelled");
     let next = second.lead(&Settings::of([cluster.socket(1)]), "x", LONG_MS);
     cluster.await_candidate(1, "x");
     first.resign(leader);
@@ -110,7 +108,6 @@ pub(super) fn operator_resigns(program: &DriverProgram) {
     assert_eq!(first.told_to_stop(leader).event, "hand_over_wanted");
     assert!(first.check(leader).valid);
     first.resign(leader);
-    first.ended(leader);
     second.leading(next);
     assert_eq!(history::check(&[&first, &second]), 2);
 }
