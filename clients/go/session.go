@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand"
 	"net/http"
 	"time"
 )
@@ -118,9 +119,9 @@ func (e *Election) campaignSession(ctx context.Context, endpoint *endpoint) (*Le
 			// The session has its place in the queue: one more try.
 			failed = true
 		}
-		if rest := time.Duration(sent + Moment(campaignInterval) - Now()); rest > 0 && pause(ctx, rest) != nil {
-			s.abandon()
-			return nil, waited, ctx.Err()
+		if rest := time.Duration(sent + Moment(campaignInterval) - Now()); rest > 0 {
+			// If ctx is done, the next request fails at once.
+			_ = pause(ctx, rest)
 		}
 	}
 }
@@ -183,7 +184,7 @@ func (s *session) keep(parent context.Context, l *Leadership) {
 	renewals := make(chan renewal, maxInFlight)
 	inFlight := 0
 	left, stopping := l.tick()
-	renewAt := l.now() + Moment(left/3)
+	renewAt := l.now() + Moment(spread(left/3))
 	parentDone := parent.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -209,9 +210,9 @@ func (s *session) keep(parent context.Context, l *Leadership) {
 			switch {
 			case got.err == nil:
 				// Earlier if two more round trips would not fit into the rest.
-				renewAt = now + Moment(least(left/3, left-2*took))
+				renewAt = now + Moment(least(spread(left/3), left-2*took))
 			case left/10 > shortestRetry:
-				renewAt = least(renewAt, now+Moment(left/10))
+				renewAt = least(renewAt, now+Moment(spread(left/10)))
 			}
 		case <-timer.C:
 		}
@@ -266,6 +267,11 @@ func (s *session) judge(l *Leadership, got renewal) {
 	case l.Check() == nil:
 		s.election.client.report(fmt.Errorf("%s: cannot renew: %w", s.endpoint.name, got.err))
 	}
+}
+
+// spread returns up to a fifth less, so that the renewals of many elections do not come all at once.
+func spread(span time.Duration) time.Duration {
+	return span - time.Duration(rand.Int63n(int64(greatest(span/5, 1))))
 }
 
 func least[T ~int64 | ~uint64](a, b T) T {

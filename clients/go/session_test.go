@@ -168,8 +168,19 @@ func TestOneLeadershipAtATime(t *testing.T) {
 }
 
 func TestCancelledCampaignResignsItsSession(t *testing.T) {
+	// The campaign is cancelled between two requests, and while the node does not answer.
+	for _, silent := range []bool{false, true} {
+		cancelledCampaignResigns(t, silent)
+	}
+}
+
+func cancelledCampaignResigns(t *testing.T, silent bool) {
 	node := newFakeNode(t, func(w http.ResponseWriter, r *http.Request, got request) {
 		if got.action == "campaign" {
+			if silent && got.body.Session != "" {
+				<-r.Context().Done()
+				return
+			}
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = w.Write([]byte(`{"session":"77","queue_position":1,"retry_before_ms":1000}`))
 			return

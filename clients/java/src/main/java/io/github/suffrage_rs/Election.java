@@ -183,7 +183,7 @@ public final class Election {
             try {
                 stopped = await(leadership, worker);
             } catch (InterruptedException e) {
-                worker.interrupt();
+                // This interrupts the work, once.
                 leadership.stop();
                 join(worker, leadership);
                 leadership.close();

@@ -181,9 +181,14 @@ final class Session {
                 resign().whenComplete((done, error) -> leadership.told(error));
             }
         });
-        renewAt = clock.latest() + leadership.tick() / 3;
+        renewAt = clock.latest() + spread(leadership.tick() / 3);
         plan(0);
         return leadership;
+    }
+
+    /** Up to a fifth less, so that the renewals of many elections do not come all at once. */
+    private static long spread(long span) {
+        return span - ThreadLocalRandom.current().nextLong(Math.max(span / 5, 1));
     }
 
     /** Looks at the clock after this time. */
@@ -245,9 +250,9 @@ final class Session {
         long now = clock.latest();
         if (error == null) {
             // Earlier if two more round trips would not fit into the rest.
-            renewAt = now + Math.min(left / 3, left - 2 * (now - sent));
+            renewAt = now + Math.min(spread(left / 3), left - 2 * (now - sent));
         } else if (left / 10 > SHORTEST_RETRY) {
-            renewAt = Math.min(renewAt, now + left / 10 + ThreadLocalRandom.current().nextLong(MILLISECOND));
+            renewAt = Math.min(renewAt, now + spread(left / 10));
         }
         plan(0);
     }

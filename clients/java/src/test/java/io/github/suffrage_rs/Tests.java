@@ -346,9 +346,23 @@ final class Tests {
     }
 
     static void testInterruptedCampaignResignsItsSession() throws Exception {
-        FakeNode.Handler queue = request -> request.action().equals("campaign")
-                ? new FakeNode.Response(202, "{\"session\":\"77\",\"queue_position\":1,\"retry_before_ms\":1000}")
-                : granting(1000).answer(request);
+        // The client is interrupted between two requests, and while the node does not answer.
+        for (boolean silent : new boolean[] {false, true}) {
+            interruptedCampaignResigns(silent);
+        }
+    }
+
+    private static void interruptedCampaignResigns(boolean silent) throws Exception {
+        FakeNode.Handler queue = request -> {
+            if (!request.action().equals("campaign")) {
+                return granting(1000).answer(request);
+            }
+            if (silent && !request.session().isEmpty()) {
+                // Until the end of the test.
+                new CountDownLatch(1).await();
+            }
+            return new FakeNode.Response(202, "{\"session\":\"77\",\"queue_position\":1,\"retry_before_ms\":1000}");
+        };
         try (FakeNode node = new FakeNode(queue); Client client = client(node.endpoint())) {
             CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
             Thread thread = new Thread(() -> {
@@ -451,18 +465,25 @@ final class Tests {
 
     static void testRunCampaignsAgainAfterALoss() throws Exception {
         AtomicInteger renewals = new AtomicInteger();
-        FakeNode.Handler once = request -> request.action().equals("renew") && renewals.incrementAndGet() == 1
+        FakeNode.Handler twice = request -> request.action().equals("renew") && renewals.incrementAndGet() <= 2
                 ? refuses(409, "expired")
                 : granting(600).answer(request);
-        try (FakeNode node = new FakeNode(once); Client client = client(node.endpoint())) {
+        try (FakeNode node = new FakeNode(twice); Client client = client(node.endpoint())) {
             AtomicInteger calls = new AtomicInteger();
             client.election("x").run(leadership -> {
-                if (calls.incrementAndGet() == 1) {
-                    // Until it is interrupted.
-                    new CountDownLatch(1).await();
+                int call = calls.incrementAndGet();
+                try {
+                    if (call <= 2) {
+                        // Until it is interrupted.
+                        new CountDownLatch(1).await();
+                    }
+                } catch (InterruptedException e) {
+                    if (call == 1) {
+                        throw e;
+                    }
                 }
             });
-            equal(calls.get(), 2);
+            equal(calls.get(), 3);
             node.expect("resign");
             IOException failure = new IOException("failed");
             ExecutionException failed = fails(ExecutionException.class, () -> client.election("x").run(leadership -> {
@@ -487,6 +508,8 @@ final class Tests {
                 try {
                     new CountDownLatch(1).await();
                 } finally {
+                    // The work takes its time to stop, and nobody resigns meanwhile.
+                    Thread.sleep(100);
                     order.updateAndGet(text -> text + "stopped, ");
                 }
             }));
