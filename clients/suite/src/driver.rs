@@ -65,7 +65,7 @@ pub(crate) fn find(names: &[String]) -> Result<Vec<DriverProgram>, String> {
 pub(crate) struct Event {
     /// The line itself.
     #[serde(skip)]
-    line: String,
+    pub(crate) line: String,
     pub(crate) event: String,
     pub(crate) id: u64,
     pub(crate) token: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Event {
     pub(crate) kind: String,
     pub(crate) message: String,
     pub(crate) accepted: bool,
-    clock: String,
+    pub(crate) clock: String,
 }
 
 impl fmt::Debug for Event {
