@@ -29,6 +29,8 @@ const EMULATOR: &[Tool] =
 
 /// The programs for the clients of other languages (`clients`).
 const CLIENTS: &[(&str, &[Tool])] = &[
+    ("go", &[Tool { name: "go", check: &["go", "version"], package: "golang-go" }]),
+    ("java", &[Tool { name: "javac", check: &["javac", "--version"], package: "openjdk-17-jdk-headless" }]),
     (
         "python",
         &[
