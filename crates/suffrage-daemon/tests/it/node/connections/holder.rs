@@ -122,7 +122,12 @@ fn hold_in_this_process() {
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => data.extend_from_slice(&buffer[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            // A read with a timeout is interrupted when a stopped process continues.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => return,
         }
         while let Some(end) = data.iter().position(|&byte| byte == b'\n') {
