@@ -11,6 +11,9 @@ use suffrage_testbed::{Authority, Folder, Process, address, secret, until};
 /// The bearer token of a cluster with credentials.
 pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
 
+/// The number of lines of a node's log that a failure prints.
+const LOG_LINES: usize = 8;
+
 /// Three nodes. All vote.
 pub(crate) struct Cluster {
     folder: Folder,
@@ -164,6 +167,19 @@ impl Cluster {
         let told = Command::new(program()).args(["resign", election, "--node", &node]).output();
         let told = told.expect("`suffrage resign` runs");
         assert!(told.status.success(), "suffrage resign: {}", String::from_utf8_lossy(&told.stderr));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for id in 1..=3 {
+                let log = fs::read_to_string(self.path(&format!("log-{id}"))).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                let last = lines.len().saturating_sub(LOG_LINES);
+                lines[last..].iter().for_each(|line| eprintln!("node {id}: {line}"));
+            }
+        }
     }
 }
 

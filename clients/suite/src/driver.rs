@@ -1,10 +1,11 @@
 //! Driver programs of clients.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use suffrage_testbed::Process;
 /// The longest wait for an event: shorter than a lease of [`crate::behaviours::LONG_MS`], so that a hand-over is none by
 /// expiry, and long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The number of lines of stderr that a failure prints.
+const STDERR_LINES: usize = 20;
 
 /// The driver program of a client.
 #[derive(Debug)]
@@ -98,6 +102,8 @@ fn moment(clock: ClockId) -> u64 {
 struct Log {
     events: Vec<Event>,
     closed: bool,
+    /// The last lines of stderr.
+    stderr: VecDeque<String>,
 }
 
 /// A running driver.
@@ -129,9 +135,7 @@ impl Driver {
     pub(crate) fn start(program: &DriverProgram) -> Driver {
         let mut command = Command::new(&program.path);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        if std::env::var_os("SUFFRAGE_CLIENTS_LOG").is_none() {
-            command.stderr(Stdio::null());
-        }
+        command.stderr(Stdio::piped());
         // The settings of the machine are not those of the test.
         ["SUFFRAGE_NODE", "SUFFRAGE_TOKEN_FILE", "SUFFRAGE_CA"].iter().for_each(|key| {
             command.env_remove(key);
@@ -142,6 +146,8 @@ impl Driver {
         let log = Arc::new((Mutex::new(Log::default()), Condvar::new()));
         let writer = Arc::clone(&log);
         thread::spawn(move || read(stdout, &writer));
+        let (stderr, writer) = (child.stderr.take().expect("stderr is a pipe"), Arc::clone(&log));
+        thread::spawn(move || read_stderr(stderr, &writer));
         let driver = Driver { process: Process(child), stdin, log, next_id: 1, killed_ns: None };
         driver.wait("ready", |event| event.event == "ready");
         driver
@@ -284,6 +290,32 @@ impl Driver {
     pub(crate) fn exit(mut self) {
         self.tell(&json!({ "op": "exit" }));
         assert_eq!(self.process.code(), 0, "the exit code of the driver");
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = lock(&self.log);
+            let count = |event: &str| log.events.iter().filter(|found| found.event == event).count();
+            eprintln!(
+                "a driver has led {} times, which has ended {} times",
+                count("leading"),
+                count("ended")
+            );
+            log.stderr.iter().for_each(|line| eprintln!("driver: {line}"));
+        }
+    }
+}
+
+/// Keeps the last lines that the driver writes for people.
+fn read_stderr(stderr: ChildStderr, log: &(Mutex<Log>, Condvar)) {
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        let lines = &mut lock(log).stderr;
+        if lines.len() == STDERR_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
     }
 }
 

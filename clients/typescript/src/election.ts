@@ -19,6 +19,8 @@ export const LOCAL_HTTP = "http://127.0.0.1:7480";
 const LOOK_MS = 500;
 /** The time for an answer, besides the time that the node was asked to wait. */
 const REPLY_TIMEOUT_MS = 3_000;
+/** The time for the resignations of all elections of a client. */
+const CLOSE_TIMEOUT_MS = 10_000;
 /** The shortest time between two campaigns at a node that answers at once. */
 const PAUSE_MS = 100;
 const FIRST_BACKOFF_MS = 50;
@@ -93,8 +95,10 @@ export class Client {
 
   /** Resigns everything, and closes all connections. */
   async close(): Promise<void> {
-    await Promise.all([...this.claims.values()].map((leadership) => leadership?.resign()));
-    await Promise.race([Promise.all(this.#background), sleep(REPLY_TIMEOUT_MS)]);
+    for (const leadership of [...this.claims.values()]) {
+      leadership?.finish("resigned");
+    }
+    await Promise.race([Promise.all(this.#background), sleep(CLOSE_TIMEOUT_MS)]);
     for (const endpoint of this.endpoints) {
       endpoint.close();
     }

@@ -11,10 +11,12 @@ import { Invalid, NoAnswer, Unauthorized } from "./errors.js";
 /** The longest body. */
 const MOST_BYTES = 1 << 20;
 /**
- * The connections of renewals and resignations to an endpoint. A client of many elections does not open a connection for
- * each of them. A node closes an idle connection after 65 s.
+ * The most requests at a time to an endpoint, besides campaigns. A client of many elections does not open a connection for
+ * each of them. The others wait in order, and their timeouts begin when they are sent: a slow node gets no request twice.
  */
-const POOL = { keepAlive: true, maxSockets: 16, maxFreeSockets: 8, timeout: 50_000 };
+const MOST_REQUESTS = 16;
+/** The idle connections of an endpoint. A node closes an idle connection after 65 s. */
+const POOL = { keepAlive: true, maxFreeSockets: 8, timeout: 50_000 };
 
 /** A JSON object. Integers that a double cannot hold are texts. */
 export type Body = Record<string, unknown>;
@@ -84,6 +86,8 @@ export class Endpoint {
   readonly #agent: http.Agent;
   readonly #credentials: Credentials;
   #ca: string | undefined;
+  #requests = 0;
+  readonly #queue: (() => void)[] = [];
 
   constructor(
     readonly address: string,
@@ -167,6 +171,35 @@ export class Endpoint {
    * for the answer any more, so that the node knows.
    */
   async post(path: string, body: Body, timeoutMs: number, fresh: boolean, signal?: AbortSignal): Promise<Answer> {
+    if (fresh) {
+      return this.#exchange(path, body, timeoutMs, fresh, signal);
+    }
+    if (this.#requests === MOST_REQUESTS) {
+      // The request that ends gives its place to this one.
+      await new Promise<void>((resolve) => this.#queue.push(resolve));
+    } else {
+      this.#requests += 1;
+    }
+    try {
+      signal?.throwIfAborted();
+      return await this.#exchange(path, body, timeoutMs, fresh, signal);
+    } finally {
+      const next = this.#queue.shift();
+      if (next === undefined) {
+        this.#requests -= 1;
+      } else {
+        next();
+      }
+    }
+  }
+
+  async #exchange(
+    path: string,
+    body: Body,
+    timeoutMs: number,
+    fresh: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer> {
     const { response, sentMs, settle } = await this.#send(path, body, timeoutMs, fresh, signal);
     try {
       return { status: response.statusCode ?? 0, body: await readObject(response), sentMs };

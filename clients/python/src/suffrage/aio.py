@@ -38,6 +38,8 @@ _LOOK = 0.5
 """The longest time between two looks at the clock: timers may stop while the machine is suspended."""
 _REPLY_TIMEOUT = 3.0
 """The time for an answer, besides the time that the node was asked to wait."""
+_CLOSE_TIMEOUT = 10.0
+"""The time for the resignations of all elections of a client."""
 _PAUSE = 0.1
 """The shortest time between two campaigns at a node that answers at once."""
 _FIRST_BACKOFF, _LAST_BACKOFF = 0.05, 1.0
@@ -96,9 +98,9 @@ class Client:
         """Resign everything, and close all connections."""
         for leadership in list(self._claims.values()):
             if leadership is not None:
-                await leadership.resign()
+                leadership._finish("resigned")
         if self._background:
-            await asyncio.wait(self._background, timeout=_REPLY_TIMEOUT)
+            await asyncio.wait(self._background, timeout=_CLOSE_TIMEOUT)
         for endpoint in self._endpoints:
             endpoint.close()
 
