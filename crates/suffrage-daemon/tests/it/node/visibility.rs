@@ -115,6 +115,8 @@ fn why_says_that_voters_are_silent_after_their_restart() {
     let mut cluster = Cluster::start("silent");
     cluster.campaign(0, "x", "50s");
     for place in [1, 2] {
+        // A client leads when a majority has granted the lease: the third voter may not have it yet.
+        soon(|| cluster.get(place, "/elections").contains("\"leader\":1,").then_some(()));
         let mut process = cluster.processes[place].take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
