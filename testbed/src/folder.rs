@@ -8,7 +8,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::leftovers::{self, is_left_over};
 
-/// A new folder in the temporary folder of the system. Dropping the value removes it with its contents.
+/// A new folder in the temporary folder of the system, or in memory. Dropping the value removes it with its contents.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -17,8 +17,18 @@ pub struct Folder {
 impl Folder {
     /// Creates an empty folder.
     pub fn new() -> Result<Folder> {
-        remove_leftovers();
-        let path = std::env::temp_dir().join(leftovers::name());
+        Folder::within(&std::env::temp_dir())
+    }
+
+    /// Creates an empty folder in memory, if the system has such a place: for tests that a slow disk must not disturb.
+    pub fn in_memory() -> Result<Folder> {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Folder::within(memory) } else { Folder::new() }
+    }
+
+    fn within(parent: &Path) -> Result<Folder> {
+        remove_leftovers(parent);
+        let path = parent.join(leftovers::name());
         fs::create_dir(&path)?;
         Ok(Folder { path })
     }
@@ -41,9 +51,9 @@ fn remove(path: &Path) {
     _ = fs::remove_dir_all(path);
 }
 
-/// Removes the folders of killed tests.
-fn remove_leftovers() {
-    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+/// Removes the folders of killed tests in this folder.
+fn remove_leftovers(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_left_over) {
             remove(&entry.path());
         }
