@@ -14,7 +14,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -46,6 +47,8 @@ public final class Client implements AutoCloseable {
     private final ExecutorService executor;
     /** The elections that this client leads or waits to lead. */
     private final Map<String, Participation> inUse = new HashMap<>();
+    /** Leaderships whose end the node does not know: they have not ended, or the resignation is under way. */
+    private final Set<Leadership> untold = ConcurrentHashMap.newKeySet();
 
     private Client(Builder settings) {
         onError = settings.onError;
@@ -157,26 +160,25 @@ public final class Client implements AutoCloseable {
         return new Election(this, name, Duration.ZERO, Duration.ZERO, 0);
     }
 
-    /** Resigns all leaderships, and ends the threads of the client. Interrupt its campaigns and stop the work first. */
+    /**
+     * Resigns all leaderships, waits until the nodes know, and ends the threads of the client. Interrupt its campaigns and stop
+     * the work first.
+     */
     @Override
     public void close() {
-        List<Leadership> leaderships;
-        synchronized (inUse) {
-            leaderships = inUse.values().stream().map(part -> part.leadership).filter(Objects::nonNull).toList();
-        }
-        leaderships.parallelStream().forEach(Leadership::close);
+        List.copyOf(untold).parallelStream().forEach(Leadership::close);
         // What a thread has begun is ended: a resignation that the node has not heard of.
         executor.shutdown();
         scheduler.shutdownNow();
     }
 
     /** A campaign or a leadership of this client. */
-    static final class Participation {
-        private volatile Leadership leadership;
+    static final class Participation {}
 
-        void leads(Leadership begun) {
-            leadership = begun;
-        }
+    /** A leadership has begun. */
+    void leads(Leadership leadership) {
+        untold.add(leadership);
+        leadership.whenTold().whenComplete((done, error) -> untold.remove(leadership));
     }
 
     /** Marks the election as in use, or returns null if it is. */

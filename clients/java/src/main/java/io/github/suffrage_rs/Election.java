@@ -107,7 +107,7 @@ public final class Election {
         Leadership leadership = null;
         try {
             leadership = campaign(() -> client.release(name, part));
-            part.leads(leadership);
+            client.leads(leadership);
             return leadership;
         } finally {
             if (leadership == null) {

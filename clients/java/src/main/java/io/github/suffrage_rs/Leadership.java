@@ -226,6 +226,11 @@ public final class Leadership implements AutoCloseable {
         }
     }
 
+    /** Completes when the node knows of the end, or cannot be told. */
+    CompletableFuture<Void> whenTold() {
+        return told;
+    }
+
     /** The node knows of the end, or cannot be told if there is an error. */
     void told(Throwable error) {
         if (error == null) {

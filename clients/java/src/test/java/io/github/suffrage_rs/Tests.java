@@ -24,6 +24,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -458,6 +459,27 @@ final class Tests {
             client.close();
             node.expect("resign");
             equal(leadership.endReason().get(), EndReason.RESIGNED);
+        }
+    }
+
+    static void testClosedClientWaitsForResignationsUnderWay() throws Exception {
+        AtomicBoolean answered = new AtomicBoolean();
+        FakeNode.Handler slow = request -> {
+            if (request.action().equals("resign")) {
+                Thread.sleep(300);
+                answered.set(true);
+            }
+            return granting(5000).answer(request);
+        };
+        try (FakeNode node = new FakeNode(slow)) {
+            Client client = client(node.endpoint());
+            Leadership leadership = client.election("x").lead();
+            Thread resigns = new Thread(leadership::close);
+            resigns.start();
+            node.expect("resign");
+            client.close();
+            equal(answered.get(), true);
+            resigns.join();
         }
     }
 
