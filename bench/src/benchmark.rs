@@ -5,13 +5,19 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::etcd::{self, Etcd};
+use crate::measure::acquire::Way;
+use crate::measure::connections::{self, Holders};
 use crate::measure::held::{Cost, HeldElections, HeldKeys};
 use crate::measure::{acquire, failover, handover, kill};
+use crate::processes::Usage;
 use crate::report::{Report, Unit};
 use crate::times::{Times, millis};
 
 /// The parts that can be measured alone.
-pub(crate) const PARTS: &[&str] = &["failover", "kill", "handover", "acquire", "held"];
+pub(crate) const PARTS: &[&str] =
+    &["failover", "kill", "handover", "acquire", "held", "connections", MILLION];
+/// The part that is measured only if it is named.
+const MILLION: &str = "million";
 
 /// The repetitions and durations of all measurements.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +32,15 @@ pub(crate) struct Plan {
     span: Duration,
     /// Numbers of elections, with the ttl and the time of observation.
     held: &'static [(usize, Duration, Duration)],
+    /// The time for which connections that lead are observed.
+    connected: Duration,
 }
+
+/// The number of clients that lead by connection.
+const CONNECTIONS: usize = 10_000;
+/// The number of elections of the part [`MILLION`], and their ttl: the longest that nodes grant by default.
+const ONE_MILLION: usize = 1_000_000;
+const MILLION_TTL: Duration = Duration::from_secs(60);
 
 const fn effort(clusters: usize, kills: usize) -> failover::Effort {
     failover::Effort { clusters, kills }
@@ -46,6 +60,7 @@ pub(crate) const FULL: Plan = Plan {
         (10_000, Duration::from_secs(10), Duration::from_secs(20)),
         (100_000, Duration::from_secs(30), Duration::from_secs(30)),
     ],
+    connected: Duration::from_secs(20),
 };
 
 pub(crate) const QUICK: Plan = Plan {
@@ -58,6 +73,7 @@ pub(crate) const QUICK: Plan = Plan {
         (1_000, Duration::from_secs(10), Duration::from_secs(5)),
         (10_000, Duration::from_secs(10), Duration::from_secs(7)),
     ],
+    connected: Duration::from_secs(7),
 };
 
 /// The time-out for etcd to grant a hundred thousand leases.
@@ -70,6 +86,8 @@ pub(crate) struct BenchConfig {
     /// The parts to measure. Empty means all parts.
     pub(crate) parts: Vec<String>,
     pub(crate) etcd: bool,
+    /// The time for which a million elections are held.
+    pub(crate) minutes: u32,
 }
 
 /// Prints progress on standard error.
@@ -112,6 +130,12 @@ impl BenchConfig {
         }
         if wanted("held") {
             bench.held().await?;
+        }
+        if wanted("connections") {
+            bench.connections().await?;
+        }
+        if self.parts.iter().any(|part| part == MILLION) {
+            bench.million(self.minutes).await?;
         }
         Ok(bench.report)
     }
@@ -253,12 +277,16 @@ impl Bench {
         for names in [1, 64] {
             let effort = acquire::Effort { names, span };
             let clients = if names == 1 { "1 client".to_string() } else { format!("{names} names") };
-            self.progress.print(&format!("acquisitions, {clients}: eight times {span:?}"));
+            self.progress.print(&format!("acquisitions, {clients}: ten times {span:?}"));
             let (embedded, node) = Cluster::embedded().await?;
             let ours = acquire::library(&node, effort).await?;
             node.stop().await;
             drop(embedded);
-            let over_http = acquire::over_http(cluster, effort).await?;
+            let node = cluster.member(200 + names as u64).await?;
+            let without_vote = acquire::library(&node, effort).await?;
+            node.stop().await;
+            let over_http = acquire::over_http(cluster, effort, Way::Tcp).await?;
+            let over_socket = acquire::over_http(cluster, effort, Way::Socket).await?;
             let mut theirs = [None; 4];
             if let Some(servers) = servers {
                 theirs[0] = Some(acquire::etcd_grpc(servers, effort, false).await?);
@@ -269,6 +297,8 @@ impl Bench {
             let rows = [
                 ("native", "library and gRPC", ours, theirs[0]),
                 ("native-least", "library, and gRPC doing the least", ours, theirs[1]),
+                ("no-vote", "library without a vote, and gRPC", without_vote, theirs[0]),
+                ("socket", "Unix socket, and gRPC", over_socket, theirs[0]),
                 ("http", "both over HTTP", over_http, theirs[2]),
                 ("http-least", "HTTP, and etcd doing the least", over_http, theirs[3]),
             ];
@@ -279,10 +309,10 @@ impl Bench {
         }
         self.note(
             "acquisitions: a name is acquired and released, by clients with one name each and without contention. \
-             Library: the program is one of the three nodes. gRPC: one connection to the leading server, with the calls \
+             Library: the program is one of the three nodes; without a vote, it is a fourth node beside three voters. gRPC: one connection to the leading server, with the calls \
              of etcd's own client (concurrency.Election): a transaction, a range request, a transaction, with a lease \
              granted before. HTTP: one connection per client, with the same client code for both. suffrage: the three \
-             nodes in turn. etcd: its election API at the leading server or at the three in turn, whichever is faster. \
+             nodes in turn. Unix socket: the same requests and client code, on the sockets of the three nodes. etcd: its election API at the leading server or at the three in turn, whichever is faster. \
              The least that etcd can do: a transaction that puts an absent key, and its deletion; no client can wait for \
              such a key",
         );
@@ -335,6 +365,68 @@ impl Bench {
              program; without files, it is RssAnon",
             leases.join(", ")
         ));
+        Ok(())
+    }
+
+    async fn connections(&mut self) -> Result<(), String> {
+        let (ttl, span) = (Duration::from_secs(10), self.plan.connected);
+        let count = connections::allow_files(CONNECTIONS);
+        self.progress.print(&format!("{count} clients that lead by connection, ttl {ttl:?}"));
+        let cluster = Cluster::start().await?;
+        let idle = cluster.usage();
+        let holders = Holders::start(&cluster, count, ttl).await?;
+        tokio::time::sleep(ttl / 2).await;
+        let cost = holders.cost(span).await;
+        let mut add = |key: &str, what: &str, unit, figure: f64| {
+            let (key, what) = (format!("connections-{key}"), format!("{count} connections held, {what}"));
+            self.report.add(key, what, unit, Some(figure), None);
+        };
+        add("kept", "not lost", Unit::Count, holders.len().saturating_sub(cost.lost) as f64);
+        add("cpu", "CPU of three nodes", Unit::Cpu, 100.0 * cost.cpu);
+        add("client-cpu", "CPU of the clients", Unit::Cpu, 100.0 * cost.client_cpu);
+        add("memory", "memory of three nodes", Unit::Megabytes, cost.memory as f64 / 1e6);
+        let more = cost.memory.saturating_sub(idle.memory) as f64 / 1e3 / count as f64;
+        self.note(&format!(
+            "connections: clients of the Unix sockets of the three nodes, each with a name and a connection of its own, lead \
+             with a ttl of {ttl:?}. The nodes renew, and tell each client every new deadline, which the clients read. Each \
+             connection costs {more:.1} KB of memory of the nodes, with its election at three voters. {CONNECTIONS} connections \
+             are made, or as many as the limit of open files allows"
+        ));
+        Ok(())
+    }
+
+    /// Holds a million elections, and looks every ten seconds whether one is lost.
+    async fn million(&mut self, minutes: u32) -> Result<(), String> {
+        let (count, ttl, span) = (ONE_MILLION, MILLION_TTL, Duration::from_secs(60) * minutes);
+        self.progress.print(&format!("{count} held elections, ttl {ttl:?}, for {minutes} minutes"));
+        let cluster = Cluster::start().await?;
+        let mut held = HeldElections::new(&cluster, 400, ttl).await?;
+        let start = Instant::now();
+        held.hold(count).await?;
+        self.progress.print(&format!("acquired in {:.1?}", start.elapsed()));
+        let (start, before, own) = (Instant::now(), cluster.usage(), Usage::of("self"));
+        let mut least = held.valid();
+        while start.elapsed() < span {
+            tokio::time::sleep(Duration::from_secs(10).min(span)).await;
+            let valid = held.valid();
+            least = least.min(valid);
+            self.progress.print(&format!("{valid} valid after {:.0?}", start.elapsed()));
+        }
+        let (after, own_after, seconds) = (cluster.usage(), Usage::of("self"), start.elapsed().as_secs_f64());
+        let mut add = |key: &str, what: &str, unit, figure: f64| {
+            let (key, what) = (format!("million-{key}"), format!("{count} held, {what}"));
+            self.report.add(key, what, unit, Some(figure), None);
+        };
+        add("kept", "not lost", Unit::Count, least as f64);
+        add("cpu", "CPU of three nodes", Unit::Cpu, 100.0 * (after.cpu - before.cpu) / seconds);
+        add("client-cpu", "CPU of the holder", Unit::Cpu, 100.0 * (own_after.cpu - own.cpu) / seconds);
+        add("memory", "memory of three nodes", Unit::Megabytes, after.memory as f64 / 1e6);
+        add("client-memory", "memory of the holder", Unit::Megabytes, own_after.memory as f64 / 1e6);
+        self.note(&format!(
+            "million: one program with the library, which does not vote, holds {count} elections with a ttl of {ttl:?} at \
+             three nodes for {minutes} minutes; a leadership that ended once never is valid again"
+        ));
+        held.release().await;
         Ok(())
     }
 

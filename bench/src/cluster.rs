@@ -1,7 +1,7 @@
 //! A cluster of three nodes: real processes of the program `suffrage`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -159,6 +159,11 @@ pub(crate) struct Client(Connection);
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Result<Client, String> {
         Connection::open(address).await.map(Client).map_err(|error| error.to_string())
+    }
+
+    /// Connects to the Unix socket of a node.
+    pub(crate) async fn connect_local(socket: &Path) -> Result<Client, String> {
+        Connection::open_local(socket).await.map(Client).map_err(|error| error.to_string())
     }
 
     /// Campaigns until the client leads.

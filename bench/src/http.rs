@@ -2,17 +2,24 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 /// A connection to one server, for one request at a time.
 pub(crate) struct Connection {
-    address: SocketAddr,
-    stream: TcpStream,
+    /// The header Host.
+    host: String,
+    stream: Stream,
     /// Received bytes that are not consumed yet.
     read: Vec<u8>,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
 }
 
 /// An answer of the server.
@@ -45,26 +52,35 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> io::Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { address, stream, read: Vec::new() })
+        Ok(Connection { host: address.to_string(), stream: Stream::Tcp(stream), read: Vec::new() })
+    }
+
+    /// Connects to a Unix socket.
+    pub(crate) async fn open_local(socket: &Path) -> io::Result<Connection> {
+        let stream = Stream::Unix(UnixStream::connect(socket).await?);
+        Ok(Connection { host: "localhost".to_string(), stream, read: Vec::new() })
     }
 
     /// Sends a request and waits for the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> io::Result<Answer> {
-        let (address, length) = (self.address, body.len());
+        let (host, length) = (&self.host, body.len());
         self.send(format!(
-            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         ))
         .await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> io::Result<Answer> {
-        let address = self.address;
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")).await
+        let host = &self.host;
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).await
     }
 
     async fn send(&mut self, request: String) -> io::Result<Answer> {
-        self.stream.write_all(request.as_bytes()).await?;
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(request.as_bytes()).await?,
+            Stream::Unix(stream) => stream.write_all(request.as_bytes()).await?,
+        }
         let end = loop {
             match self.read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 Some(end) => break end + 4,
@@ -82,7 +98,11 @@ impl Connection {
     }
 
     async fn read_more(&mut self) -> io::Result<()> {
-        match self.stream.read_buf(&mut self.read).await? {
+        let read = match &mut self.stream {
+            Stream::Tcp(stream) => stream.read_buf(&mut self.read).await?,
+            Stream::Unix(stream) => stream.read_buf(&mut self.read).await?,
+        };
+        match read {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! The measurements, of suffrage and of etcd.
 
 pub(crate) mod acquire;
+pub(crate) mod connections;
 pub(crate) mod failover;
 pub(crate) mod handover;
 pub(crate) mod held;

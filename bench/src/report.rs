@@ -139,6 +139,7 @@ impl Report {
 
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
         let held = self.row("held-100000-kept").and_then(|row| row.suffrage);
+        let million = self.row("million-kept").and_then(|row| row.suffrage);
         vec![
             self.below("failover-200ms-p99", 300.0, "failover at ttl 200 ms under 300 ms, p99"),
             self.below("kill-p99", 10.0, "killed process to next leader under 10 ms, p99"),
@@ -159,12 +160,22 @@ impl Report {
                 20.0,
                 "20 times etcd's acquisitions, 64 names, both over HTTP",
             ),
+            self.times_better(
+                "acquire-socket-64",
+                20.0,
+                "20 times etcd's acquisitions, 64 names, Unix socket and gRPC",
+            ),
             self.times_better("held-10000-cpu", 10.0, "a tenth of etcd's CPU at 10,000 held elections"),
             self.times_better("held-10000-memory", 10.0, "a tenth of etcd's memory at 10,000 held elections"),
             Verdict {
                 target: "100,000 elections held".to_string(),
                 measured: held.map_or("not measured".to_string(), |held| format!("{held:.0} held")),
                 met: held.map(|held| held >= 100_000.0),
+            },
+            Verdict {
+                target: "a million elections held".to_string(),
+                measured: million.map_or("not measured".to_string(), |held| format!("{held:.0} held")),
+                met: million.map(|held| held >= 1_000_000.0),
             },
         ]
     }

@@ -177,6 +177,8 @@
 (outside shared-lease "Clients of a node.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")
+(outside stale-value "The value of a leader, on which no promise depends.")
+(outside ignore-value-change "The value of a leader, on which no promise depends.")
 (outside release-when-broken "Clients of a node, by connection.")
 (outside deadline-beyond-lease "Clients of a node, by connection.")
 (outside ignore-slew "Clients of a node, by connection.")

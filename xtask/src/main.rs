@@ -1,9 +1,10 @@
-//! The tasks of the project: `cargo xtask test`, `conformance`, `clients`, `tidy`, `facade`, `symbols`, `layout`, `docs`, `prove`,
+//! The tasks of the project: `cargo xtask test`, `conformance`, `clients`, `browser`, `tidy`, `facade`, `symbols`, `layout`, `docs`, `prove`,
 //! `bench`, `mutants-protocol`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
 mod background;
+mod browser;
 mod build;
 mod clients;
 mod command;
@@ -40,6 +41,8 @@ usage: cargo xtask <task>
                             name the programs
   clients [LANGUAGE...]     checks the clients of these languages, or all: static checks, packages, and the suite of
                             behaviours on real clusters; installs the tools of the languages
+  browser [FILE...]         drives the pages in a real headless Chromium, which it installs with the packages of npm that
+                            browser/package-lock.json pins; SCREENSHOTS names a folder for screenshots
   tidy                      checks the house rules that no other tool checks
   facade                    checks that the public API of suffrage names no types of other crates of the workspace
   symbols [PROGRAM...]      checks that functions that take long to compile are in each program once, and that the
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::tidy(root()),
         ["conformance", names @ ..] => engines::conformance(names),
         ["clients", names @ ..] => clients::clients(names),
+        ["browser", files @ ..] => browser::browser(files),
         ["facade"] => facade::check(),
         ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
         ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),

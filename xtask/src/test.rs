@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::background::{Background, Jobs};
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, clients, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
+use crate::{browser, build, clients, copies, docs, engines, facade, mutants, prove, root, tidy, tools};
 
 /// Packages that are not published.
 const NOT_PUBLISHED: &[&str] =
@@ -81,6 +81,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     steps.step("tests of real network faults", || programs.run_tests(NETWORK_FAULTS, 1))?;
     steps.step("elections on real servers of engines", engines::test)?;
     steps.step("clients of other languages", || clients::check(&[], &programs))?;
+    steps.step("pages in a real browser", || browser::check(&[], &programs))?;
     // The tests ran the set once in another process: a run must depend only on its seed.
     steps.step("determinism, a second time", || programs.run_tests("determinism::", 2))?;
     let release = steps.step("the rest of the release build, lints and documentation", || {

@@ -47,6 +47,21 @@ const CLIENTS: &[(&str, &[Tool])] = &[
     ),
 ];
 
+/// The programs for the tests of the pages (`browser`).
+const BROWSER: &[Tool] = &[
+    Tool { name: "chromium", check: &["chromium", "--version"], package: "chromium" },
+    Tool { name: "node", check: &["node", "--version"], package: "nodejs" },
+    Tool { name: "npm", check: &["npm", "--version"], package: "npm" },
+    Tool { name: "openssl", check: &["openssl", "version"], package: "openssl" },
+    Tool { name: "rsvg-convert", check: &["rsvg-convert", "--version"], package: "librsvg2-bin" },
+    Tool { name: "xmllint", check: &["xmllint", "--version"], package: "libxml2-utils" },
+];
+
+/// Installs the browser and its tools if they are missing.
+pub(crate) fn ensure_browser() -> Result<(), String> {
+    ensure_installed(BROWSER)
+}
+
 /// Installs the programs for a client if they are missing.
 pub(crate) fn ensure_for_client(client: &str) -> Result<(), String> {
     let found = CLIENTS.iter().find(|(name, _)| *name == client);

@@ -59,13 +59,25 @@ pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> 
     rate(effort, clients).await
 }
 
+/// The way of clients to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// HTTP over TCP.
+    Tcp,
+    /// HTTP over the node's Unix socket.
+    Socket,
+}
+
 /// Measures HTTP, with one connection per client, to the three nodes in turn.
-pub(crate) async fn over_http(cluster: &Cluster, effort: Effort) -> Result<f64, String> {
+pub(crate) async fn over_http(cluster: &Cluster, effort: Effort, way: Way) -> Result<f64, String> {
     let mut clients = Vec::new();
     for number in 0..effort.names {
-        let client = cluster::Client::connect(cluster.http(number % 3)).await?;
+        let client = match way {
+            Way::Tcp => cluster::Client::connect(cluster.http(number % 3)).await?,
+            Way::Socket => cluster::Client::connect_local(&cluster.socket(number % 3)).await?,
+        };
         let client = Arc::new(Mutex::new(client));
-        let name = format!("http-{number}");
+        let name = format!("{way:?}-{number}");
         clients.push(move || {
             let (client, name) = (Arc::clone(&client), name.clone());
             async move {

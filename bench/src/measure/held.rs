@@ -32,7 +32,7 @@ pub(crate) struct Cost {
 }
 
 /// Measures the resource usage over a time.
-async fn observe(span: Duration, servers: impl Fn() -> Usage) -> Cost {
+pub(super) async fn observe(span: Duration, servers: impl Fn() -> Usage) -> Cost {
     let (start, before, own) = (Instant::now(), servers(), Usage::of("self"));
     tokio::time::sleep(span).await;
     let (after, own_after, seconds) = (servers(), Usage::of("self"), start.elapsed().as_secs_f64());
@@ -57,6 +57,11 @@ impl<'c> HeldElections<'c> {
         Ok(HeldElections { cluster, node: cluster.member(id).await?, ttl, held: Vec::new() })
     }
 
+    /// The number of held elections whose leases are valid.
+    pub(crate) fn valid(&self) -> usize {
+        self.held.iter().filter(|leadership| leadership.is_valid()).count()
+    }
+
     /// Acquires elections until `count` are held.
     pub(crate) async fn hold(&mut self, count: usize) -> Result<(), String> {
         while self.held.len() < count {
@@ -79,7 +84,7 @@ impl<'c> HeldElections<'c> {
 
     pub(crate) async fn cost(&self, span: Duration) -> Cost {
         let cost = observe(span, || self.cluster.usage()).await;
-        Cost { lost: self.held.iter().filter(|leadership| !leadership.is_valid()).count(), ..cost }
+        Cost { lost: self.held.len() - self.valid(), ..cost }
     }
 
     /// The messages that the holder has sent.

@@ -31,9 +31,11 @@ mod report;
 mod schedule;
 mod seeds;
 mod state;
+mod trace;
 
 pub use bounds::{Bounds, Clocks, LEASE_TICK, NodeCommand, Rates, SHORT_LEASES};
 pub use claims::Claim;
 pub use model::{ElectionModel, Step};
 pub use report::{CheckReport, ClaimOutcome, Extent, Limits, SearchProgress, Verdict, check};
 pub use state::{Envelope, History, ModelState, Node};
+pub use trace::{ScheduleEvent, ScheduleEventKind};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateright::{Checker, HasDiscoveries, Model as _};
 use suffrage_core::Algorithm;
 
-use crate::{Bounds, Claim, ElectionModel, schedule};
+use crate::{Bounds, Claim, ElectionModel, ScheduleEvent, schedule, trace};
 
 /// The limits of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum Extent {
 }
 
 /// The result for one claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim.
     pub claim: Claim,
@@ -72,6 +72,9 @@ pub struct Verdict {
     pub promised: bool,
     /// The shortest schedule to a state that shows or violates the claim, one step a line.
     pub schedule: Vec<String>,
+    /// The events of that schedule.
+    #[serde(skip)]
+    pub trace: Vec<ScheduleEvent>,
     /// The reason why the state violates the claim.
     pub explanation: Option<String>,
 }
@@ -151,11 +154,12 @@ fn report<A: Algorithm>(checker: &impl Checker<ElectionModel<A>>, limits: Limits
     let discoveries = checker.discoveries();
     let verdict = |&claim: &Claim| {
         let path = discoveries.get(claim.name());
-        let (mut lines, mut explanation) = (Vec::new(), None);
+        let (mut lines, mut trace, mut explanation) = (Vec::new(), Vec::new(), None);
         if let Some(path) = path {
             let steps = path.clone().into_vec();
             let taken = steps.iter().filter_map(|(state, step)| Some((state, (*step)?)));
             lines = taken.map(|(state, step)| schedule::line(model, state, step)).collect();
+            trace = trace::events(model, &steps);
             explanation = claim.is_safety().then(|| schedule::explain(model, path.last_state(), claim));
         }
         let outcome = match (claim.is_safety(), path.is_some()) {
@@ -165,7 +169,7 @@ fn report<A: Algorithm>(checker: &impl Checker<ElectionModel<A>>, limits: Limits
             (false, false) => ClaimOutcome::Unseen,
         };
         let promised = claim.is_promised(&A::CONTRACT);
-        Verdict { claim, name: claim.name(), outcome, promised, schedule: lines, explanation }
+        Verdict { claim, name: claim.name(), outcome, promised, schedule: lines, trace, explanation }
     };
     let verdicts: Vec<Verdict> = model.claims().iter().map(verdict).collect();
     let (depth, visits) = (steps(checker.max_depth()), checker.state_count());

@@ -3,7 +3,15 @@
 //! Each node is this program in its own process, with a data folder that is removed after the demo. The demo binds
 //! the sockets of all nodes and [passes](crate::socket) each node its socket, also after a restart. A node ends when its
 //! standard input is closed, so that no node outlives the demo. A [`DemoNodes`] is what the nodes run.
+//!
+//! - `timeline.rs`: who led when, and overlaps. `links.rs`: links that can be cut. `server.rs`: the HTTP server of the
+//!   playground. `playground.rs`: the state that its page shows, and the actions of its buttons.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
+
+mod links;
+mod playground;
+mod server;
+mod timeline;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -23,6 +31,9 @@ use std::time::Duration;
 use suffrage_core::{Span, Time};
 use suffrage_node::clock::{BootClock, Clock as _};
 
+use self::links::Links;
+use self::playground::Playground;
+use self::timeline::Timeline;
 use crate::{Console, Error, socket, text};
 
 /// The time for which a leader is shown before it is killed, and for which the next is shown before the demo ends.
@@ -60,6 +71,8 @@ pub trait DemoNodes {
     }
     /// Whether at most one node can believe that it leads at a time.
     fn never_two(&self) -> bool;
+    /// The name of the algorithm, and what it promises, for the page.
+    fn title(&self) -> (String, String);
     /// Whether the live nodes agree, given the numbers of nodes that follow the leader and that follow another node.
     fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
         let _ = others;
@@ -95,18 +108,39 @@ pub fn index_of(id: u64) -> Option<usize> {
     usize::try_from(id).ok()?.checked_sub(1)
 }
 
+/// The options of a demo.
+#[derive(Clone, Copy, Debug)]
+pub struct DemoOptions {
+    /// The number of nodes.
+    pub nodes: usize,
+    /// Whether the demo ends when the second leader has been shown. It then has no page.
+    pub once: bool,
+    /// Whether the page is opened in a browser.
+    pub open: bool,
+}
+
+/// The flag of [`DemoOptions::open`].
+pub fn open_flag() -> clap::Arg {
+    clap::Arg::new("open")
+        .long("open")
+        .action(clap::ArgAction::SetTrue)
+        .conflicts_with("once")
+        .help("Opens the page of the demo in a browser, by xdg-open")
+}
+
 /// Runs the demo until Ctrl-C, or with `once` until the second leader has been shown.
 pub fn execute(
     kind: Box<dyn DemoNodes>,
-    nodes: usize,
-    once: bool,
+    options: DemoOptions,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
+    let DemoOptions { nodes, once, open } = options;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     // If the handler cannot be set, a signal ends the program and its nodes at once.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
-    let mut demo = Demo::start(kind, nodes, console)?;
+    let playground = if once { None } else { Some(Playground::start(open, console)?) };
+    let mut demo = Demo::start(kind, nodes, playground, console)?;
     let mut step = Step::FirstElection;
     while !stop.load(Ordering::Relaxed) {
         match demo.output.recv_timeout(FRAME) {
@@ -114,8 +148,12 @@ pub fn execute(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => unreachable!("the demo itself holds a sender"),
         }
+        if demo.act()? {
+            step = Step::Interactive;
+        }
         demo.restart_dead(once)?;
         demo.draw()?;
+        demo.publish();
         step = match demo.advance(step, once)? {
             Step::End => break,
             step => step,
@@ -175,13 +213,26 @@ struct Row {
     /// The peers that its failure detector suspects.
     suspects: BTreeSet<usize>,
     died: Time,
+    /// Whether the process is stopped by SIGSTOP from the page.
+    paused: bool,
+    /// Whether a dead node waits for the page to start it again.
+    waits_for_start: bool,
 }
 
 impl Row {
     fn new(running: Running, start: Time) -> Row {
         let pid = running.child.id();
         let (until, died, suspects) = (start, start, BTreeSet::new());
-        Row { running: Some(running), pid, role: Role::Starts, until, suspects, died }
+        Row {
+            running: Some(running),
+            pid,
+            role: Role::Starts,
+            until,
+            suspects,
+            died,
+            paused: false,
+            waits_for_start: false,
+        }
     }
 }
 
@@ -202,6 +253,9 @@ struct Demo<'a, 'c> {
     /// The sockets of the nodes, which keep their ports bound.
     sockets: Vec<UdpSocket>,
     addresses: String,
+    links: Links,
+    timeline: Timeline,
+    playground: Option<Playground>,
     events: VecDeque<String>,
     /// The time since which no node leads, and the cause.
     leaderless: Option<(Time, String)>,
@@ -221,6 +275,7 @@ impl<'a, 'c> Demo<'a, 'c> {
     fn start(
         kind: Box<dyn DemoNodes>,
         nodes: usize,
+        playground: Option<Playground>,
         console: &'a mut Console<'c>,
     ) -> Result<Demo<'a, 'c>, Error> {
         let start = BootClock.now();
@@ -252,6 +307,9 @@ impl<'a, 'c> Demo<'a, 'c> {
             sender,
             sockets,
             addresses: addresses.join(","),
+            links: Links::default(),
+            timeline: Timeline::default(),
+            playground,
             events: VecDeque::new(),
             disagreement: leaderless.clone(),
             leaderless,
@@ -376,15 +434,25 @@ impl<'a, 'c> Demo<'a, 'c> {
         match report {
             NodeReport::Ready => row.role = Role::NoLeader,
             NodeReport::Leads(number) => self.on_leads(node, at, number)?,
-            NodeReport::Valid(left) => row.until = at + left,
-            NodeReport::Follows(leader, number) => row.role = Role::Follows(leader, number),
+            NodeReport::Valid(left) => {
+                row.until = at + left;
+                self.timeline.on_validity(node, at, left);
+            }
+            NodeReport::Follows(leader, number) => {
+                row.role = Role::Follows(leader, number);
+                self.timeline.end(node, at);
+            }
             NodeReport::Lost => {
                 row.role = Role::NoLeader;
+                self.timeline.end(node, at);
                 let why = if self.kind.has_leases() { ": its lease could not be renewed" } else { "" };
                 self.event_at(at, &format!("node {id} has lost the leadership{why}"))?;
             }
             NodeReport::Nobody if self.kind.never_two() && matches!(row.role, Role::Leads(_)) => {}
-            NodeReport::Nobody => row.role = Role::NoLeader,
+            NodeReport::Nobody => {
+                row.role = Role::NoLeader;
+                self.timeline.end(node, at);
+            }
             NodeReport::Suspects(peer) => {
                 let first = !self.rows.iter().any(|row| row.suspects.contains(&peer));
                 self.rows[node].suspects.insert(peer);
@@ -403,8 +471,9 @@ impl<'a, 'c> Demo<'a, 'c> {
         let now = BootClock.now();
         let row = &mut self.rows[node];
         let led = matches!(row.role, Role::Leads(_));
-        (row.running, row.role) = (None, Role::Dead);
+        (row.running, row.role, row.paused) = (None, Role::Dead, false);
         row.suspects.clear();
+        self.timeline.end(node, now);
         // The time of a node that the demo itself has killed is known already.
         if row.died <= self.start {
             row.died = now;
@@ -427,12 +496,13 @@ impl<'a, 'c> Demo<'a, 'c> {
     /// Handles the report of a node that it leads.
     fn on_leads(&mut self, node: usize, at: Time, number: u64) -> Result<(), Error> {
         if self.kind.never_two() {
-            // A suspended node cannot report that it has lost its leadership.
+            // A suspended node cannot report that it has lost its leadership. The timeline knows the end of its lease.
             self.rows.iter_mut().filter(|row| matches!(row.role, Role::Leads(_))).for_each(|row| {
                 row.role = Role::NoLeader;
             });
         }
         self.rows[node].role = Role::Leads(number);
+        self.timeline.begin(node, number, at, self.kind.has_leases());
         let (after, numbered) =
             (self.after(at), if self.kind.has_leases() { "with token" } else { "in term" });
         self.leaderless = None;
@@ -468,9 +538,11 @@ impl<'a, 'c> Demo<'a, 'c> {
         let now = BootClock.now();
         let row = &mut self.rows[node];
         let pid = row.pid;
-        (row.died, row.role) = (now, Role::Dead);
+        (row.died, row.role, row.paused) = (now, Role::Dead, false);
         row.running = None;
         row.suspects.clear();
+        // The process has ended when its value is dropped.
+        self.timeline.end(node, BootClock.now());
         self.leaderless = Some((now, "the kill".to_string()));
         self.disagreement.clone_from(&self.leaderless);
         // The nodes get time to elect the next leader themselves.
@@ -483,14 +555,19 @@ impl<'a, 'c> Demo<'a, 'c> {
         let now = BootClock.now();
         for node in 0..self.rows.len() {
             let row = &self.rows[node];
-            if !once && row.role == Role::Dead && now.since(row.died) >= RESTART {
-                self.discard_datagrams(node)?;
-                let running = self.spawn(node, false)?;
-                self.rows[node] = Row::new(running, self.start);
-                self.event(&self.kind.on_return(node + 1))?;
+            let due = now.since(row.died) >= RESTART && !row.waits_for_start;
+            if !once && row.role == Role::Dead && due {
+                self.restart(node)?;
             }
         }
         Ok(())
+    }
+
+    fn restart(&mut self, node: usize) -> Result<(), Error> {
+        self.discard_datagrams(node)?;
+        let running = self.spawn(node, false)?;
+        self.rows[node] = Row::new(running, self.start);
+        self.event(&self.kind.on_return(node + 1))
     }
 
     /// Discards the datagrams that arrived while a node was dead, as the kernel does without a socket.
@@ -506,6 +583,9 @@ impl<'a, 'c> Demo<'a, 'c> {
     }
 
     fn event_at(&mut self, at: Time, text: &str) -> Result<(), Error> {
+        if let Some(playground) = &mut self.playground {
+            playground.note(at, text);
+        }
         let line = format!("{:8.3}s  {text}", at.since(self.start).as_nanos() as f64 / 1e9);
         if !self.console.out_is_terminal {
             writeln!(self.console.out, "{line}")?;

@@ -95,6 +95,18 @@ pub trait Algorithm:
         Vec::new()
     }
 
+    /// The promise that only this algorithm makes and that its processes have broken, if there is one, at the end of a run
+    /// with this bound on message delay. Two members are connected if messages between them pass in both directions.
+    fn broken_promise(
+        options: &Self::Options,
+        members: &mut dyn Iterator<Item = Member<'_, Self>>,
+        delay: Span,
+        connected: &dyn Fn(NodeId, NodeId) -> bool,
+    ) -> Option<String> {
+        let _ = (options, members, delay, connected);
+        None
+    }
+
     /// Rejects options that do not fit the group.
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {
         let _ = (options, roster);

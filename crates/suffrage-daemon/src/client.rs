@@ -297,9 +297,22 @@ impl Session<'_, '_> {
 fn leader(name: &str, body: &Value) -> String {
     let time = duration(&body["since_ms"]);
     match body["leader"].as_u64() {
-        Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", body["token"]),
+        Some(leader) => {
+            let value =
+                body["value"].as_str().map_or(String::new(), |value| format!(": {}", printable(value)));
+            format!("node {leader} leads {name}, with token {}, for {time}{value}", body["token"])
+        }
         None => format!("{name} has no leader"),
     }
+}
+
+/// A text of another program for a terminal: control characters are escaped.
+fn printable(text: &str) -> String {
+    let escape = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 fn plain(text: &Value) -> String {

@@ -13,12 +13,15 @@
 
 mod certificate;
 mod credentials;
+mod directory;
 mod http;
+mod live;
 mod local;
 mod log;
 mod notify;
 mod secrets;
 mod serve;
+mod stream;
 mod suspension;
 mod tls;
 mod watches;
@@ -28,7 +31,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use suffrage_core::Span;
 use suffrage_lease::Saved;
 use tokio::net::TcpListener;
@@ -38,10 +40,13 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use self::credentials::Credentials;
-use self::http::App;
+use self::directory::Directory;
+use self::http::{Api, App};
+use self::live::Changes;
 use self::local::Local;
 pub use self::secrets::Secrets;
 use self::serve::{Limits, serve};
+use self::stream::Listener;
 use self::suspension::Suspension;
 use self::tls::Tls;
 use self::watches::Watches;
@@ -139,7 +144,8 @@ impl Daemon {
         let peers = resolver.start(&transport, local, &node.state(), log::resolved);
         peers.follow(node.id(), node.configuration());
         tokio::spawn(poll_voters(node.clone()));
-        tokio::spawn(log::events(node.events()));
+        let changes = Changes::new();
+        tokio::spawn(log::events(node.events(), changes.clone()));
         tokio::spawn(log::configurations(node.configuration()));
         tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));
@@ -149,17 +155,23 @@ impl Daemon {
             Http::warn_about(config, &credentials, listener);
         }
         let (credentials, in_use) = watch::channel(Arc::new(credentials));
-        let router = (listener.is_some() || bound.is_some()).then(|| {
+        let api = (listener.is_some() || bound.is_some()).then(|| {
             let (node, transport) = (node.clone(), Arc::clone(&transport));
-            let watches = Watches::new(node.clone());
-            http::router(App { node, transport, peers, watches, ttl: config.ttl, credentials: in_use })
+            let (watches, directory) = (Watches::new(node.clone()), Directory::new(node.clone()));
+            Api::new(App {
+                node,
+                transport,
+                peers,
+                watches,
+                directory,
+                changes,
+                ttl: config.ttl,
+                credentials: in_use,
+            })
         });
-        let served = |listener: Option<TcpListener>| {
-            let (listener, router) = (listener?, router.clone()?);
-            Some(Http::start(listener, credentials, router))
-        };
-        let http = served(listener).transpose()?;
-        let local = bound.zip(router).map(|(bound, router)| Local::start(bound, router));
+        let served = listener.zip(api.clone());
+        let http = served.map(|(listener, api)| Http::start(listener, credentials, api)).transpose()?;
+        let local = bound.zip(api).map(|(bound, api)| Local::start(bound, api));
         let secrets = Secrets {
             config: config.clone(),
             transport: Arc::clone(&transport),
@@ -223,21 +235,22 @@ impl Daemon {
 }
 
 impl Http {
-    /// Serves this router.
+    /// Serves these handlers.
     fn start(
         listener: TcpListener,
         credentials: watch::Sender<Arc<Credentials>>,
-        router: Router,
+        api: Arc<Api>,
     ) -> Result<Http, Error> {
         let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
         let in_use = credentials.subscribe();
         let encrypted = in_use.borrow().certificate.is_some();
         let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
-        let server = match encrypted {
-            true => tokio::spawn(serve(Tls::new(listener, in_use), router, limits, shutdown)),
-            false => tokio::spawn(serve(listener, router, limits, shutdown)),
+        let listener = match encrypted {
+            true => Listener::Tls(Tls::new(listener, in_use)),
+            false => Listener::Plain(listener),
         };
+        let server = tokio::spawn(serve(listener, api, limits, shutdown));
         Ok(Http { address, credentials, shut_down, server })
     }
 

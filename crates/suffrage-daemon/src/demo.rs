@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use suffrage_cli::demo::{self, DemoNodes, NodeReport, index_of};
+use suffrage_cli::demo::{self, DemoNodes, DemoOptions, NodeReport, index_of};
 use suffrage_cli::{Console, Error};
 use suffrage_core::{Span, Time};
 
 const EXAMPLES: &str = "Examples:
-  suffrage demo
-      five processes elect a leader, which is killed; then you can kill nodes yourself, until Ctrl-C
+  suffrage demo --open
+      five processes elect a leader, which is killed; then you kill, pause and cut off nodes on a page, until Ctrl-C
   suffrage demo --once --nodes 3
       ends after the second election
 
@@ -35,6 +35,7 @@ pub(crate) fn command() -> Command {
                 .help("The number of processes, 2 to 9"),
         )
         .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help("Ends after the second election"))
+        .arg(demo::open_flag())
         .allow_negative_numbers(true)
         .after_help(EXAMPLES)
 }
@@ -45,7 +46,8 @@ fn nodes(text: &str) -> Result<usize, String> {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let nodes = *matches.get_one::<usize>("nodes").expect("it has a default");
-    demo::execute(Box::new(Voters), nodes, matches.get_flag("once"), console)
+    let options = DemoOptions { nodes, once: matches.get_flag("once"), open: matches.get_flag("open") };
+    demo::execute(Box::new(Voters), options, console)
 }
 
 /// Voters that are candidates, too: `suffrage demo-node`.
@@ -102,6 +104,11 @@ impl DemoNodes for Voters {
 
     fn never_two(&self) -> bool {
         true
+    }
+
+    fn title(&self) -> (String, String) {
+        let promise = "Two nodes never lead at once, while their clocks keep the drift bound.";
+        ("quorum lease".to_string(), promise.to_string())
     }
 
     fn suffices(&self, alive: &[bool]) -> bool {

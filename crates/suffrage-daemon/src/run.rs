@@ -123,6 +123,11 @@ pub(crate) fn command() -> Command {
             .value_parser(value_parser!(i64))
             .allow_negative_numbers(true),
         )
+        .arg(text(
+            "value",
+            "TEXT",
+            "What `suffrage leader` shows of this candidate while it leads, up to 4096 bytes [default: host name and process id]",
+        ))
         .arg(
             text("id", "ID", "The id of this candidate, a number that no other node has [default: random]")
                 .value_parser(value_parser!(u64).range(1..)),
@@ -198,6 +203,10 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         let reason = format!("{id} is the id of a voter; choose another id, or none for a random one");
         return Err(Error::flag("id", reason));
     }
+    if supervisor.value.len() > suffrage_lease::MAX_VALUE {
+        let reason = suffrage_lease::InvalidValue(supervisor.value.len());
+        return Err(Error::flag("value", reason.to_string()));
+    }
     if matches.contains_id("identity") {
         return Err(Error::flag("identity", "names a candidate at an engine: set --on, or use --id"));
     }
@@ -220,6 +229,7 @@ fn supervisor(matches: &ArgMatches, ttl: Duration) -> Supervisor {
     let mut supervisor = Supervisor::new(text("name").expect("it is required"), command);
     supervisor.ttl = ttl;
     supervisor.rank = *matches.get_one("rank").expect("it has a default");
+    supervisor.value = text("value").unwrap_or_else(own_identity);
     supervisor.grace = get("stop-grace");
     supervisor.kill = get("kill-time");
     supervisor.stop_signal = *matches.get_one("stop-signal").expect("it has a default");

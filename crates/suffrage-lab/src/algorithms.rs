@@ -86,8 +86,8 @@ fn table() -> String {
     text
 }
 
-/// The whole contract, as help texts show it.
-pub(crate) fn details(contract: &Contract) -> String {
+/// The facts of a contract: name and text of each.
+pub(crate) fn facts(contract: &Contract) -> Vec<(&'static str, String)> {
     let facts = [
         ("source", contract.source.to_string()),
         ("topology", topology(contract.topology).into()),
@@ -106,8 +106,13 @@ pub(crate) fn details(contract: &Contract) -> String {
         let messages = range(expense.messages);
         ("upkeep", format!("{}: {messages}", expense.operation))
     });
+    facts.into_iter().chain(upkeep).collect()
+}
+
+/// The whole contract, as help texts show it.
+pub(crate) fn details(contract: &Contract) -> String {
     let mut text = format!("{}\n{}\n\n", contract.name, text::wrap(contract.summary, 90, 0));
-    for (name, fact) in facts.into_iter().chain(upkeep) {
+    for (name, fact) in facts(contract) {
         text += &format!("  {name:<10} {}\n", text::wrap(&fact, 80, 13));
     }
     text

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use clap::builder::ArgPredicate;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args};
+use suffrage_core::{NodeId, Time};
 use suffrage_sim::grammar::{self, Arity, Flag, FlagError, Spec};
 pub(crate) use suffrage_sim::grammar::{drift, number, probability, seed};
 
+use crate::picture::{PictureOptions, Theme};
+use crate::trace::TraceFormat;
 use suffrage_cli::Error;
 
 /// The most processes of a command in which all processes may send to all: more would take hours.
@@ -98,13 +101,60 @@ pub(crate) struct OutputArgs {
     /// Draws the run as a space-time diagram, for at most 16 processes
     #[arg(long)]
     pub(crate) diagram: bool,
-    /// Writes every event of the run to a file, one JSON object per line; - prints the events instead of
-    /// the report
+    /// Writes every event of the run to a file; - prints the events instead of the report
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// The format of the trace
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "jsonl", requires = "trace")]
+    pub(crate) format: TraceFormat,
+    /// Adds the vector clock of its process to each event of a trace of JSON lines
+    #[arg(long, requires = "trace")]
+    pub(crate) vector_clocks: bool,
+    /// Writes the run as a page to play, step and zoom, in one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) picture: PictureArgs,
     /// Exits with 1 if a promise of the algorithm's contract was broken
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// The flags of a picture.
+#[derive(Args, Debug)]
+pub(crate) struct PictureArgs {
+    /// Draws the run as a picture for papers and slides
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The time at which the picture begins [default: 0]
+    #[arg(long, value_name = "TIME", requires = "svg")]
+    from: Option<Time>,
+    /// The time at which the picture ends [default: the end of the run]
+    #[arg(long, value_name = "TIME", requires = "svg")]
+    to: Option<Time>,
+    /// Draws only these processes, and the messages between them
+    #[arg(long, value_name = "IDS", value_delimiter = ',', requires = "svg")]
+    only: Vec<u64>,
+    /// Leaves out messages that only keep a leader alive, or repeat while nothing happens
+    #[arg(long, requires = "svg")]
+    fold_heartbeats: bool,
+    /// The theme of the picture
+    #[arg(long, value_enum, default_value = "paper", requires = "svg")]
+    theme: Theme,
+}
+
+impl PictureArgs {
+    /// The options of the picture.
+    pub(crate) fn options(&self) -> Result<PictureOptions, Error> {
+        let PictureArgs { from, to, fold_heartbeats, theme, .. } = *self;
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            return Err(Error::flag("to", "must be after --from"));
+        }
+        let only = self.only.iter().copied().map(NodeId).collect();
+        Ok(PictureOptions { from, to, only, fold_heartbeats, theme })
+    }
 }
 
 /// Parses a number of processes of which each may send to all others: at least two.

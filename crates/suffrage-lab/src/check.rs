@@ -1,8 +1,9 @@
 //! `suffrage-lab check`: explores every schedule of a small world.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
 use suffrage_check::{
     Bounds, CheckReport, ClaimOutcome, Clocks, ElectionModel, Extent, Limits, NodeCommand, Rates,
@@ -12,7 +13,8 @@ use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Parameter, Roster, Span, Synchrony, parameters};
 
 use crate::parallel::Stopwatch;
-use crate::{args, options};
+use crate::player::{self, Encoder};
+use crate::{args, options, output_file};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
@@ -32,8 +34,8 @@ const EXAMPLES: &str = "Examples:
       restart: never two leaders, and tokens increase
   suffrage-lab check lease --voters 3 --resigns 0 --transfers 0 --duplicates 1
       three voters of which two are candidates, a restart, a message that arrives twice
-  suffrage-lab check quorum-lease --bug skip-silence --expect-violation
-      finds a deliberate bug
+  suffrage-lab check lease --nodes 3 --voters 1 --resigns 0 --transfers 0 --ticks 1 --bug skip-silence --expect-violation
+      finds a deliberate bug: a voter votes at once after a restart
   suffrage-lab check quorum-lease --start-state initial --restarts 0 --resigns 0 --transfers 0
       from the initial state
   suffrage-lab check quorum-lease --voters 3 --timers 1 --restarts 0 --resigns 0 --transfers 0
@@ -46,6 +48,8 @@ const EXAMPLES: &str = "Examples:
       never two leaders in one term, although a process crashes
   suffrage-lab check bully --expect-violation
       the split brain of the bully algorithm, as a schedule
+  suffrage-lab check bully --expect-violation --html split-brain.html
+      the same as a page to play
   suffrage-lab check bully --synchronous
       no split brain if every message arrives in time
   suffrage-lab check ring
@@ -180,6 +184,9 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
             .help(format!("Stops after about this many visits of states, new or known [default: {MAX_VISITS}]")),
         switch("expect-violation", "Exits with 0 if a promise is broken, and with 1 if none is"),
         switch("json", "Prints the result as JSON"),
+        flag("html", "FILE").value_parser(value_parser!(PathBuf)).help(
+            "Writes the schedules of broken promises as a page to play, the shortest first; no page if none is broken",
+        ),
     ]);
     flags
 }
@@ -225,7 +232,43 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         result.text()
     };
     console.out.write_all(text.as_bytes())?;
+    if let Some(file) = matches.get_one::<PathBuf>("html") {
+        write_page(file, &result.report)?;
+    }
     Ok(u8::from(result.report.broken().is_some() != matches.get_flag("expect-violation")))
+}
+
+/// The shortest schedule that breaks a promise, as a run of the player: of `suffrage-lab check` with these words.
+pub(crate) fn counterexample(words: &str) -> Result<Option<Encoder>, Error> {
+    let line = std::iter::once("check").chain(words.split_whitespace());
+    let matches = command().try_get_matches_from(line)?;
+    let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
+    let search = Search { matches, show_progress: false };
+    let SearchResult { report, .. } = checked::visit(name, search).expect("clap knows the names")?;
+    let broken = report.verdicts.iter().filter(|verdict| verdict.outcome == ClaimOutcome::Broken);
+    let shortest = broken.min_by_key(|verdict| verdict.schedule.len());
+    let command = format!("suffrage-lab check {words}");
+    Ok(shortest
+        .map(|verdict| player::encode_schedule(report.algorithm, report.bounds.nodes, verdict, &command)))
+}
+
+/// Writes the schedules of broken claims as a page, the shortest first.
+fn write_page(file: &Path, report: &CheckReport) -> Result<(), Error> {
+    let mut broken: Vec<&Verdict> =
+        report.verdicts.iter().filter(|verdict| verdict.outcome == ClaimOutcome::Broken).collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    broken.sort_by_key(|verdict| verdict.schedule.len());
+    let algorithm = report.algorithm;
+    let runs: Vec<(String, Encoder)> = broken
+        .iter()
+        .map(|verdict| {
+            let name = format!("{} ({} steps)", verdict.name, verdict.schedule.len());
+            (name, player::encode_schedule(algorithm, report.bounds.nodes, verdict, ""))
+        })
+        .collect();
+    output_file::write(file, &player::page(&format!("{algorithm}: counterexamples"), &runs))
 }
 
 /// A report and the time that the search took.

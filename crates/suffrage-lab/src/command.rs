@@ -4,8 +4,8 @@ use clap::{ArgMatches, Command};
 use suffrage_cli::{Console, Error, completions};
 
 use crate::{
-    algorithms, check, compare, demo, member, plan, reproduce, simulate, simulate_detector,
-    simulate_multicast, torture, validate,
+    algorithms, check, compare, convert, demo, gallery, member, plan, play, reproduce, simulate,
+    simulate_detector, simulate_multicast, torture, validate,
 };
 
 const ABOUT: &str = "Leader election algorithms to simulate, compare, break, check and look at.
@@ -63,6 +63,9 @@ pub(crate) fn command() -> Command {
             check::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
+            play::command(),
+            gallery::command(),
+            convert::command(),
             validate::command(),
             reproduce::command(),
             plan::command(),
@@ -77,9 +80,12 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     match matches.subcommand() {
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
         Some(("check", matches)) => check::execute(matches, console),
+        Some(("convert", matches)) => convert::execute(matches, console).map(|()| 0),
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
+        Some(("gallery", matches)) => gallery::execute(matches, console).map(|()| 0),
+        Some(("play", matches)) => play::execute(matches, console).map(|()| 0),
         Some(("plan", matches)) => plan::execute(matches, console),
         Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),
         Some(("simulate", matches)) => simulate::execute(matches, console),

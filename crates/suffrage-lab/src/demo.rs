@@ -20,11 +20,14 @@ use crate::diagram::{self, Diagram};
 use crate::observers::{CutNames, SharedObserver};
 use crate::{algorithms, args};
 use suffrage_cli::Error;
+use suffrage_cli::demo::DemoOptions;
 use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab demo --algorithm raft
       five processes elect a leader, which is killed; then you can kill processes, until Ctrl-C
+  suffrage-lab demo --algorithm bully --open
+      a page on which a cut link makes two processes lead at once
   suffrage-lab demo --simulated
       one algorithm after the other, as space-time diagrams
   suffrage-lab demo --simulated --once --algorithm bully --nodes 8
@@ -55,6 +58,7 @@ pub(crate) fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Runs in the simulator and draws a space-time diagram, instead of real processes"),
         )
+        .arg(suffrage_cli::demo::open_flag().conflicts_with("simulated"))
         .mut_arg("algorithm", |arg| {
             arg.help("The algorithm; with --simulated, the first algorithm [default: bully]")
         })
@@ -92,7 +96,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
             return Err(Error::flag("nodes", reason));
         }
         let members = Members::of(CONTRACTS[chosen.unwrap_or(0)].name);
-        return suffrage_cli::demo::execute(Box::new(members), nodes, matches.get_flag("once"), console);
+        let options = DemoOptions { nodes, once: matches.get_flag("once"), open: matches.get_flag("open") };
+        return suffrage_cli::demo::execute(Box::new(members), options, console);
     }
     let seed = *matches.get_one::<u64>("seed").expect("it has a default");
     let mut index = chosen.unwrap_or(0);

@@ -96,6 +96,11 @@ impl DemoNodes for Members {
         self.0.contract().safety == Safety::AtMostOne
     }
 
+    fn title(&self) -> (String, String) {
+        let contract = self.0.contract();
+        (contract.name.to_string(), format!("Not promised: {}.", algorithms::not_promised(contract)))
+    }
+
     fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
         match self.0.contract().safety {
             // Some nodes may not know the leader.

@@ -208,7 +208,7 @@ impl Observer for Diagram {
                 self.draw_expired_timer(at, from)
             }
             TraceEvent::Delivered { from, to, message } => self.arrow(at, from, to, message, None),
-            TraceEvent::Dropped { from, to, message, reason: why } => {
+            TraceEvent::Dropped { from, to, message, reason: why, .. } => {
                 self.draw_expired_timer(at, from);
                 self.arrow(at, from, to, message, Some(why));
             }
@@ -245,6 +245,7 @@ impl Observer for Diagram {
                 self.local_event(at, who, '↷', format!("{who}'s clock jumps {direction} by {by}"));
             }
             TraceEvent::Ranked { who, .. } => self.local_event(at, who, '±', format!("{who}'s rank changes")),
+            TraceEvent::Leased { .. } | TraceEvent::Conditions { .. } | TraceEvent::Violated { .. } => {}
             TraceEvent::Cut => {
                 let groups = self.cuts.cut();
                 self.rule(at, format!("cut: {groups}"));

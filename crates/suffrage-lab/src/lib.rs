@@ -4,7 +4,8 @@
 //! Each subcommand is a file named after it (`simulate.rs`, `torture.rs`, `check.rs`, …). The other files:
 //!
 //! - `command.rs`: the command line; `args.rs` and `options.rs`: flags of scenarios and of algorithms.
-//! - `run_report.rs`, `diagram.rs`, `trace.rs`: one run as a report, a space-time diagram, and lines of JSON.
+//! - `run_report.rs`, `diagram.rs`, `trace.rs`: one run as a report, a space-time diagram, and a trace.
+//! - `picture.rs`, `player.rs`: one run as a picture, and runs as a page to play them.
 //! - `sweep.rs`, `parallel.rs`: measurements of many runs in parallel; results do not depend on the number of cores.
 //! - `demo_members.rs`, [`member_runner`]: any algorithm as real processes.
 
@@ -14,16 +15,22 @@ mod belief;
 mod check;
 mod command;
 mod compare;
+mod convert;
 mod demo;
 mod demo_members;
 mod diagram;
+mod gallery;
 mod member;
 pub mod member_runner;
 mod observers;
 mod options;
+mod output_file;
 mod parallel;
+mod picture;
 mod plan;
 mod plan_randomized;
+mod play;
+mod player;
 mod replay;
 mod reproduce;
 mod run_report;

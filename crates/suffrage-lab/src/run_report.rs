@@ -188,11 +188,11 @@ impl Observer for RunLog {
                 (LogEvent::Belief(change), who)
             }
             TraceEvent::Cut => {
-                let event = LogEvent::Cut(self.cuts.cut());
+                let event = LogEvent::Cut(self.cuts.cut().to_string());
                 return self.record(at, event, None);
             }
             TraceEvent::Healed => {
-                let event = LogEvent::Healed(self.cuts.heal());
+                let event = LogEvent::Healed(self.cuts.heal().to_string());
                 return self.record(at, event, None);
             }
             TraceEvent::HealedAll => {
@@ -203,7 +203,10 @@ impl Observer for RunLog {
             | TraceEvent::Multicast { .. }
             | TraceEvent::Delivered { .. }
             | TraceEvent::Dropped { .. }
-            | TraceEvent::Expired { .. } => return,
+            | TraceEvent::Expired { .. }
+            | TraceEvent::Leased { .. }
+            | TraceEvent::Conditions { .. }
+            | TraceEvent::Violated { .. } => return,
         };
         self.record(at, event, Some(who));
     }

@@ -1,7 +1,6 @@
 //! `suffrage-lab simulate`: the report of one run, or measurements of many runs.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::Write as _;
 use std::path::Path;
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
@@ -14,10 +13,13 @@ use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrow_settings, runner}
 use crate::args::{Common, OutputArgs};
 use crate::diagram::{self, Diagram};
 use crate::observers::{CutNames, ObserverList, SharedObserver};
+use crate::output_file::{self, FileWriter, create};
+use crate::picture::Picture;
+use crate::player::{self, Encoder};
 use crate::run_report::{self, RunLog};
 use crate::sweep::{self, Sweep};
-use crate::trace::Trace;
-use crate::{algorithms, args, options, replay, tournament};
+use crate::trace::{MAX_VECTOR, Recorder, SharedBuffer, SharedSink, Sink, TraceFormat};
+use crate::{algorithms, args, options, replay, tournament, trace};
 use suffrage_cli::Console;
 use suffrage_cli::Error;
 
@@ -38,6 +40,10 @@ const EXAMPLES: &str = "Examples:
       the leader crashes, and its missing heartbeats are noticed
   suffrage-lab simulate bully --nodes 20 --latency exp:1 --runs 1000
       means with 95% intervals
+  suffrage-lab simulate bully --crash leader@20 --detector ideal:2 --html run.html
+      a page to play the run, step by step
+  suffrage-lab simulate raft --nodes 3 --until 30 --svg run.svg --theme slide
+      a picture for a slide
 
 Exit codes: 0 the simulation ran, 1 a promise was broken with --strict or output could not be written,
 2 the command line is wrong.";
@@ -179,18 +185,28 @@ fn first_candidate<A: Algorithm>(options: &A::Options, scenario: &Scenario) -> V
 }
 
 fn check_output(common: &Common, spec: &Spec) -> Result<(), Error> {
-    let OutputArgs { json, diagram, trace, .. } = &common.output;
-    let to_stdout = trace.as_deref() == Some(Path::new("-"));
+    let OutputArgs { json, diagram, trace: file, format, vector_clocks, html, picture, .. } = &common.output;
+    let to_stdout = file.as_deref() == Some(Path::new("-"));
     let nodes = spec.group.size();
     let error = |flag, reason: &str| Err(Error::flag(flag, reason));
     match common.runs.runs {
         Some(_) if *diagram => return error("diagram", "draws a single run; remove --runs"),
-        Some(_) if trace.is_some() => return error("trace", "records a single run; remove --runs"),
+        Some(_) if file.is_some() => return error("trace", "records a single run; remove --runs"),
+        Some(_) if picture.svg.is_some() => return error("svg", "draws a single run; remove --runs"),
+        Some(_) if html.is_some() => return error("html", "shows a single run; remove --runs"),
         Some(runs) if spec.run.seed.unwrap_or(0).checked_add(runs - 1).is_none() => {
             return error("seed", "there are not enough seeds after it; lower --seed or --runs");
         }
         _ => {}
     }
+    if (*vector_clocks || *format == TraceFormat::Shiviz) && nodes > MAX_VECTOR {
+        let flag = if *vector_clocks { "vector-clocks" } else { "format" };
+        return error(
+            flag,
+            &format!("vector clocks have at most {MAX_VECTOR} processes, and there are {nodes}"),
+        );
+    }
+    trace::check_clocks(*format, *vector_clocks)?;
     match (*diagram, *json) {
         (true, true) => error("diagram", "is not JSON; remove --json"),
         (true, false) if nodes > diagram::MAX_LIFELINES => {
@@ -202,6 +218,14 @@ fn check_output(common: &Common, spec: &Spec) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// The files that a run is written to.
+#[derive(Default)]
+struct Outputs {
+    sinks: Vec<Box<dyn Sink>>,
+    /// The file of the page, its title, and the run.
+    page: Option<(FileWriter, String, SharedSink<Encoder>)>,
 }
 
 /// A single run.
@@ -216,34 +240,49 @@ struct Run<'a> {
 impl Run<'_> {
     /// Makes the run, prints its result, and returns whether a promise was broken.
     fn show(&self, console: &mut Console<'_>) -> Result<bool, Error> {
-        let outcome = match self.output.trace.as_deref() {
-            None => self.run_and_print(None, console)?,
-            Some(file) if file == Path::new("-") => {
-                let trace = SharedObserver::new(Trace::new(
-                    Vec::new(),
-                    self.runner.name(),
-                    self.scenario,
-                    self.cuts.clone(),
-                ));
-                let outcome = self.runner.run_observed(self.scenario, Box::new(trace.handle()));
-                console.out.write_all(&trace.into_inner().finish()?)?;
-                outcome
-            }
-            Some(file) => {
-                let failed = |error| Error::File(file.to_path_buf(), error);
-                let out = BufWriter::new(File::create(file).map_err(failed)?);
-                let trace = SharedObserver::new(Trace::new(
-                    out,
-                    self.runner.name(),
-                    self.scenario,
-                    self.cuts.clone(),
-                ));
-                let outcome = self.run_and_print(Some(Box::new(trace.handle())), console)?;
-                trace.into_inner().finish().map_err(failed)?;
-                outcome
-            }
+        let mut outputs = Outputs::default();
+        let is_printed = self.output.trace.as_deref() == Some(Path::new("-"));
+        let text = SharedBuffer::default();
+        let format = |out| self.output.format.sink(out, self.output.vector_clocks);
+        match self.output.trace.as_deref() {
+            None => {}
+            Some(_) if is_printed => outputs.sinks.push(format(Box::new(text.clone()))),
+            Some(file) => outputs.sinks.push(format(Box::new(create(file)?))),
+        }
+        if let Some(file) = &self.output.html {
+            let title = run_report::heading(self.runner.name(), self.scenario);
+            let run = SharedSink::new(Encoder::new(&title, ""));
+            outputs.sinks.push(Box::new(run.handle()));
+            outputs.page = Some((create(file)?, title, run));
+        }
+        let options = self.output.picture.options()?;
+        let picture =
+            self.output.picture.svg.as_deref().map(|file| (file, SharedSink::new(Picture::new(options))));
+        outputs.sinks.extend(picture.iter().map(|(_, picture)| Box::new(picture.handle()) as Box<dyn Sink>));
+        let Outputs { sinks, page } = outputs;
+        let trace = (!sinks.is_empty()).then(|| self.recorder(sinks));
+        let observer = trace.as_ref().map(|trace| Box::new(trace.handle()) as Box<dyn Observer>);
+        let outcome = match observer {
+            Some(observer) if is_printed => self.runner.run_observed(self.scenario, observer),
+            observer => self.run_and_print(observer, console)?,
         };
+        if let Some(trace) = trace {
+            trace.into_inner().finish()?;
+        }
+        console.out.write_all(&text.take())?;
+        if let Some((mut file, title, run)) = page {
+            file.write_all(player::page(&title, &[(title.clone(), run.into_inner())]).as_bytes())?;
+            file.flush()?;
+        }
+        if let Some((file, picture)) = picture {
+            output_file::write(file, &picture.into_inner().svg()?)?;
+        }
         Ok(!outcome.violations.is_empty())
+    }
+
+    fn recorder(&self, sinks: Vec<Box<dyn Sink>>) -> SharedObserver<Recorder> {
+        let (name, cuts) = (self.runner.name(), self.cuts.clone());
+        SharedObserver::new(Recorder::new(sinks, name, self.scenario, cuts, &self.replay))
     }
 
     fn run_and_print(

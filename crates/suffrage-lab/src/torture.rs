@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
 use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrow_settings, runner, shrink};
 
+use crate::observers::{CutNames, SharedObserver};
 use crate::parallel::{self, Progress};
-use crate::{args, options, replay};
+use crate::player::{self, Encoder};
+use crate::trace::{Recorder, SharedSink, Sink};
+use crate::{args, options, output_file, replay};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
@@ -33,6 +37,8 @@ const EXAMPLES: &str = "Examples:
       never two leaders in one term
   suffrage-lab torture raft --forget-votes --seeds 0..10000 --expect-violation
       finds a deliberate bug
+  suffrage-lab torture raft --forget-votes --seeds 0..10000 --expect-violation --html broken.html
+      the shrunk run as a page to play
 
 Exit codes: 0 all promises were kept, or with --expect-violation one was broken; 1 otherwise; 2 the
 command line is wrong.";
@@ -88,6 +94,9 @@ fn flags(command: Command) -> Command {
         ))
         .arg(flag("expect-violation", "Exits with 0 if a promise is broken, and with 1 if none is"))
         .arg(flag("json", "Prints the result as JSON"))
+        .arg(Arg::new("html").long("html").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+            "Writes the shrunk runs as a page to play, the shortest first; no page if all promises were kept",
+        ))
         .after_help(EXAMPLES)
 }
 
@@ -157,8 +166,22 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         let text = serde_json::to_string_pretty(&reports).expect("reports are plain data") + "\n";
         console.out.write_all(text.as_bytes())?;
     }
+    if let Some(file) = matches.get_one::<PathBuf>("html") {
+        write_page(file, &mut reports)?;
+    }
     let expected = matches.get_flag("expect-violation");
     Ok(u8::from(reports.iter().any(|report| !report.cases.is_empty()) != expected))
+}
+
+/// Writes the shrunk runs as a page, the shortest first.
+fn write_page(file: &Path, reports: &mut [Report]) -> Result<(), Error> {
+    let cases = reports.iter_mut().flat_map(|report| &mut report.cases);
+    let mut runs: Vec<(String, Encoder)> = cases.filter_map(|case| case.run.take()).collect();
+    runs.sort_by_key(|(_, run)| run.events());
+    match runs.is_empty() {
+        true => Ok(()),
+        false => output_file::write(file, &player::page("Broken promises", &runs)),
+    }
 }
 
 /// The result of one algorithm.
@@ -190,6 +213,9 @@ struct Case {
     faults: [usize; 2],
     /// Whether shrinking was complete: no fault or command can be removed.
     minimal: bool,
+    /// The shrunk run, for a page.
+    #[serde(skip)]
+    run: Option<(String, Encoder)>,
 }
 
 /// The reason why the settings of a case cannot be refused.
@@ -277,7 +303,17 @@ fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation
     let faults =
         |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::HealAll).count();
     let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
+    let command = line(&shrunk);
+    let name = format!("{} breaks {} (seed {seed})", A::CONTRACT.name, violation.invariant);
+    let note = format!("{}: {}", violation.invariant, violation.detail);
+    let encoder = SharedSink::new(Encoder::new(&name, &note));
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(encoder.handle())];
+    let cuts = CutNames::of(&shrunk);
+    let recorder = SharedObserver::new(Recorder::new(sinks, A::CONTRACT.name, &shrunk, cuts, &command));
+    case.run(&shrunk, |scenario| runner.run_observed(scenario, Box::new(recorder.handle())));
+    drop(recorder);
     Case {
+        run: Some((name, encoder.into_inner())),
         seed,
         replay: line(&case.scenario),
         shrunk: line(&shrunk),
@@ -305,7 +341,7 @@ impl Report {
             self.algorithm,
             to - from
         );
-        for Case { seed, violation, replay, shrunk, faults: [few, many], minimal } in &self.cases {
+        for Case { seed, violation, replay, shrunk, faults: [few, many], minimal, .. } in &self.cases {
             let at = text::time(violation.at);
             let _ = writeln!(
                 text,

@@ -1,164 +1,128 @@
-//! `--trace`: all events of a run, one JSON object per line.
+//! Traces: all events of a run, as `docs/trace-format.md` describes them.
+//!
+//! A [`Recorder`] observes a run and turns events into [`Line`]s. [`read`] reads the lines of a file. Both pass the lines to
+//! a [`Sink`]: JSON lines, ShiViz, Perfetto, a picture, or the player. Everything that draws or converts a run therefore
+//! works on a recorded trace as well.
 
+mod jsonl;
+mod line;
+mod perfetto;
+mod reader;
+mod recorder;
+mod routine;
+mod shiviz;
+mod vector_clocks;
+
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::rc::Rc;
 
-use serde::Serialize;
-use suffrage_core::{Announcement, NodeId, Term, Time};
-use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
+use clap::ValueEnum;
+use suffrage_cli::Error;
 
-use crate::observers::CutNames;
+pub(crate) use line::{EventName, FORMAT, Header, Line, VERSION};
+pub(crate) use reader::read;
+pub(crate) use recorder::Recorder;
+pub(crate) use routine::Routine;
 
-/// Writes the events of a run.
-pub(crate) struct Trace<W> {
-    out: W,
-    cuts: CutNames,
-    /// The first error of writing. Nothing is written after it.
-    failure: Option<io::Error>,
+/// A receiver of a trace.
+pub(crate) trait Sink {
+    /// Handles the header, which comes first.
+    fn open(&mut self, header: &Header) -> io::Result<()>;
+    /// Handles an event.
+    fn line(&mut self, line: &Line) -> io::Result<()>;
+    /// Handles the end of the trace.
+    fn close(&mut self) -> io::Result<()>;
 }
 
-/// The first line: the algorithm, the seed and the members.
-#[derive(Serialize)]
-struct Header<'a> {
-    at: f64,
-    event: &'a str,
-    algorithm: &'a str,
-    seed: u64,
-    members: Vec<NodeId>,
-    crashed: Vec<NodeId>,
-}
+/// A sink with two handles: one for the recorder, and one to use the sink after the run.
+pub(crate) struct SharedSink<T>(Rc<RefCell<T>>);
 
-/// Every other line. A field is present if it applies to the event.
-#[derive(Default, Serialize)]
-struct Line {
-    at: f64,
-    event: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<NodeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<NodeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<NodeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer: Option<NodeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    leader: Option<NodeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    term: Option<Term>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arrives: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attribute: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    groups: Option<String>,
-}
-
-impl<W: Write> Trace<W> {
-    pub(crate) fn new(out: W, algorithm: &str, scenario: &Scenario, cuts: CutNames) -> Trace<W> {
-        let mut trace = Trace { out, cuts, failure: None };
-        trace.write(&Header {
-            at: 0.0,
-            event: "opened",
-            algorithm,
-            seed: scenario.seed,
-            members: scenario.roster.iter().collect(),
-            crashed: scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect(),
-        });
-        trace
+impl<T> SharedSink<T> {
+    pub(crate) fn new(sink: T) -> SharedSink<T> {
+        SharedSink(Rc::new(RefCell::new(sink)))
     }
 
-    fn write(&mut self, line: &impl Serialize) {
-        if self.failure.is_none() {
-            let written = serde_json::to_writer(&mut self.out, line).map_err(io::Error::from);
-            self.failure = written.and_then(|()| self.out.write_all(b"\n")).err();
-        }
+    pub(crate) fn handle(&self) -> SharedSink<T> {
+        SharedSink(Rc::clone(&self.0))
     }
 
-    /// Flushes and returns the writer, or the first error.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.failure.map_or(Ok(()), Err)?;
-        self.out.flush()?;
-        Ok(self.out)
+    /// The sink, after the recorder is dropped.
+    pub(crate) fn into_inner(self) -> T {
+        Rc::into_inner(self.0).expect("the recorder is dropped").into_inner()
     }
 }
 
-impl<W: Write> Observer for Trace<W> {
-    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
-        let line = Line { at: at.as_units(), ..self.describe(at, event) };
-        self.write(&line);
+impl<T: Sink> Sink for SharedSink<T> {
+    fn open(&mut self, header: &Header) -> io::Result<()> {
+        self.0.borrow_mut().open(header)
+    }
+
+    fn line(&mut self, line: &Line) -> io::Result<()> {
+        self.0.borrow_mut().line(line)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().close()
     }
 }
 
-impl<W> Trace<W> {
-    fn describe(&mut self, at: Time, event: TraceEvent<'_>) -> Line {
-        match event {
-            TraceEvent::Sent { from, to, message, arrives } => {
-                Line { arrives: Some(arrives.as_units()), ..between("sent", from, to, message) }
-            }
-            TraceEvent::Multicast { from, message } => {
-                Line { to: None, ..between("multicast", from, from, message) }
-            }
-            TraceEvent::Delivered { from, to, message } => between("delivered", from, to, message),
-            TraceEvent::Dropped { from, to, message, reason: why } => {
-                Line { reason: Some(reason(why)), ..between("dropped", from, to, message) }
-            }
-            TraceEvent::Expired { who, timer } => {
-                Line { content: Some(format!("{timer:?}")), ..of("expired", who) }
-            }
-            TraceEvent::Announced { who, announcement } => announced(who, announcement),
-            TraceEvent::Commanded { who, command } => {
-                Line { content: Some(command.to_string()), ..of("commanded", who) }
-            }
-            TraceEvent::Suspected { who, peer } => Line { peer: Some(peer), ..of("suspected", who) },
-            TraceEvent::Restored { who, peer } => Line { peer: Some(peer), ..of("restored", who) },
-            TraceEvent::Crashed { who } => of("crashed", who),
-            TraceEvent::Recovered { who } => of("recovered", who),
-            TraceEvent::Paused { who } => of("paused", who),
-            TraceEvent::Resumed { who } => of("resumed", who),
-            TraceEvent::Jumped { who, by, back } => {
-                let sign = if back { "-" } else { "+" };
-                Line { content: Some(format!("{sign}{by}")), ..of("jumped", who) }
-            }
-            TraceEvent::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
-            TraceEvent::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
-            TraceEvent::HealedAll => {
-                self.cuts.heal_all(at);
-                Line { event: "healed-all", ..Line::default() }
-            }
-            TraceEvent::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },
+/// A text format of traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// One JSON object a line, as docs/trace-format.md describes
+    #[default]
+    Jsonl,
+    /// A log with vector clocks, for ShiViz
+    Shiviz,
+    /// JSON for ui.perfetto.dev and chrome://tracing
+    Perfetto,
+}
+
+impl TraceFormat {
+    /// The sink that writes this format.
+    pub(crate) fn sink(self, out: Box<dyn Write>, vector_clocks: bool) -> Box<dyn Sink> {
+        match self {
+            TraceFormat::Jsonl => Box::new(jsonl::Jsonl::new(out, vector_clocks)),
+            TraceFormat::Shiviz => Box::new(shiviz::Shiviz::new(out)),
+            TraceFormat::Perfetto => Box::new(perfetto::Perfetto::new(out)),
         }
     }
 }
 
-fn of(event: &'static str, node: NodeId) -> Line {
-    Line { event, node: Some(node), ..Line::default() }
-}
+/// The most processes of a run with vector clocks: every line holds up to as many numbers.
+pub(crate) const MAX_VECTOR: usize = 1_000;
 
-fn between(event: &'static str, from: NodeId, to: NodeId, message: TracedMessage<'_>) -> Line {
-    let content = Some(format!("{:?}", message.content));
-    Line { event, from: Some(from), to: Some(to), kind: Some(message.kind), content, ..Line::default() }
-}
-
-fn announced(node: NodeId, announcement: Announcement) -> Line {
-    match announcement {
-        Announcement::Elected { leader, term } => {
-            Line { leader: Some(leader), term: Some(term), ..of("elected", node) }
+/// Refuses vector clocks where the format has no place for them.
+pub(crate) fn check_clocks(format: TraceFormat, vector_clocks: bool) -> Result<(), Error> {
+    match format {
+        TraceFormat::Shiviz if vector_clocks => {
+            Err(Error::flag("vector-clocks", "is for JSON lines; a log for ShiViz always has them"))
         }
-        Announcement::SteppedDown => of("stepped-down", node),
-        Announcement::Undecided => of("undecided", node),
+        TraceFormat::Perfetto if vector_clocks => {
+            Err(Error::flag("vector-clocks", "is for JSON lines; Perfetto has no place for them"))
+        }
+        _ => Ok(()),
     }
 }
 
-fn reason(why: DropReason) -> &'static str {
-    match why {
-        DropReason::Lost => "lost",
-        DropReason::Cut => "cut",
-        DropReason::ReceiverDead => "dead",
-        DropReason::UnknownReceiver => "stranger",
+/// A writer to memory, with a second handle to read the text.
+#[derive(Clone, Default)]
+pub(crate) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+
+impl SharedBuffer {
+    /// Takes the text.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.borrow_mut())
+    }
+}
+
+impl Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -471,8 +471,9 @@ pub struct Load {
     pub voters: u64,
 }
 
-/// The greatest size of a renewal on the wire, in bytes: a name of 16, two tags, four numbers of up to 10, and a flag.
-pub const RENEWAL_BYTES: u64 = 16 + 2 + 4 * 10 + 1;
+/// The greatest size of a renewal on the wire, in bytes: a name of 16, two tags, four numbers of up to 10, a flag, and the
+/// version of a value, of up to 5.
+pub const RENEWAL_BYTES: u64 = 16 + 2 + 4 * 10 + 1 + 5;
 /// The number of bytes of messages in a packet.
 pub const PACKET_BYTES: u64 = 1_200;
 

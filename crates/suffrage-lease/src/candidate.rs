@@ -12,6 +12,7 @@
 
 mod hand_over;
 mod round;
+mod value;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub use self::hand_over::{HandOver, NOTICE_SLACK};
 use self::round::{Attempt, Round, RttProbe, TtlLimits, Voters};
 use super::message::{Ask, Boot, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
+use super::value::ValueVersion;
 use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
 
 /// The effects of a candidate.
@@ -115,6 +117,10 @@ pub struct Candidate {
     /// Until when the candidate yields to others, after it has handed over.
     yield_until: Time,
     next: Time,
+    /// The version of the candidate's value.
+    value: ValueVersion,
+    /// The version in the last proposal.
+    told_value: ValueVersion,
 }
 
 impl Candidate {
@@ -155,6 +161,8 @@ impl Candidate {
             stood_since: now,
             yield_until: now,
             next: now,
+            value: ValueVersion::NONE,
+            told_value: ValueVersion::NONE,
         };
         candidate.next = now + timings.gap.scale(fx.rng().unit());
         candidate
@@ -331,8 +339,9 @@ impl Candidate {
         if renewal {
             self.next = now + self.timings.round;
         }
-        let (ttl, attribute) = (self.timings.ttl, self.attribute);
-        self.ask_all(fx, Ask::Propose { request, token, ttl, attribute, renewal });
+        let (ttl, attribute, value) = (self.timings.ttl, self.attribute, self.value);
+        self.told_value = value;
+        self.ask_all(fx, Ask::Propose { request, token, ttl, attribute, renewal, value });
     }
 
     fn start_round(&mut self, now: Time) {
@@ -391,6 +400,7 @@ impl Candidate {
         self.won = Some(request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
+        self.renew_for_value(now);
         fx.lead_until(valid_until);
         if news {
             fx.announce(Announcement::Elected { leader: self.me, term: token.into() });

@@ -29,6 +29,7 @@ mod grants;
 mod hand_over;
 mod membership;
 mod timer_queue;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,9 +47,12 @@ pub use self::grants::{GRANT_NOTE_MEMORY, GrantChange, GrantedElection, Refusal,
 pub use self::membership::Mismatch;
 use self::membership::{Membership, voting};
 use self::timer_queue::TimerQueue;
+pub use self::values::VALUE_MEMORY;
+use self::values::Values;
 use crate::candidate::{Candidate, Lease, Stage};
 use crate::message::{Ask, Body, Grant, Header, Message, Name, Reply};
 use crate::timings::Bug;
+use crate::value::Value;
 use crate::voter::{Saved, Voter};
 
 /// The greatest number of due candidates that one timer input handles: their renewals fill some datagrams. Then the
@@ -123,6 +127,7 @@ pub struct Engine {
     timers: TimerQueue,
     loopback: Loopback,
     grants: GrantNotes,
+    values: Values,
     /// The measured round trip to voters, smoothed.
     round_trip: Span,
     /// Requests of other nodes to hand over, with the targets.
@@ -146,6 +151,7 @@ impl Engine {
             timers: TimerQueue::default(),
             loopback: Loopback::new(),
             grants: GrantNotes::default(),
+            values: Values::default(),
             round_trip: Span::ZERO,
             requested: Vec::new(),
             armed: None,
@@ -264,6 +270,9 @@ impl Engine {
             Action::Transfer(to) => self.hand_over(cx, index, Some(to)),
             Action::Release(to) => self.release(cx, index, to),
             Action::Health(healthy) => self.change_standing(cx, index, |state| state.healthy = healthy),
+            Action::Value(number) => {
+                self.set_value(cx, index, Value::numbered(self.me, self.membership.boot, number));
+            }
             Action::Rank(attribute) => {
                 self.input(cx, index, |state, _| state.candidate.set_attribute(now, attribute));
             }
@@ -393,14 +402,17 @@ impl Engine {
                 self.note_grants(now, reports);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
-                    if matches!(ask, Ask::Propose { renewal: true, .. }) {
+                    let renewal = matches!(ask, Ask::Propose { renewal: true, .. });
+                    if renewal {
                         self.query_name(cx, from, name);
                     }
+                    self.update_value(cx, name, renewal);
                 }
             }
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
                 let votes = self.is_voting(now);
+                let enquired = self.is_enquiring(index);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
                     if state.is_contending() && reply.is_refusal() {
@@ -418,9 +430,16 @@ impl Engine {
                 }
                 self.apply(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
                 self.finish_leaving(cx, index);
+                if enquired && !self.is_enquiring(index) {
+                    self.update_value(cx, name, true);
+                }
             }
             Body::NameQuery => self.on_name_query(cx, from, name),
             Body::NameText(text) => self.on_name_text(now, name, text),
+            Body::ValueQuery { token, version, missing } => {
+                self.on_value_query(cx, from, name, (token, version, missing));
+            }
+            Body::ValueChunk(chunk) => self.on_value_chunk((from, header.boot), name, &chunk),
             Body::Claim { attribute } => {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
@@ -433,6 +452,10 @@ impl Engine {
             }
             Body::HandOver { token, to } => self.on_hand_over(now, name, token, to),
         }
+    }
+
+    fn is_enquiring(&self, index: ElectionIndex) -> bool {
+        self.election(index).is_some_and(|state| state.stage() == Stage::Enquiring)
     }
 
     fn drain_loopback(&mut self, cx: &mut Context<'_, Self>) {
@@ -516,7 +539,9 @@ impl Engine {
         if fx.learned_leader {
             state.retries = 0;
         }
+        let name = state.name;
         self.schedule(index);
+        self.update_value(cx, name, false);
     }
 
     /// Smooths the round trip as TCP does: an eighth of the new sample and seven eighths of the old value. A sample

@@ -73,6 +73,7 @@ mod queue;
 pub mod sessions;
 mod simulated;
 mod timings;
+mod value;
 mod voter;
 mod watchers;
 
@@ -83,13 +84,14 @@ pub use self::candidate::{
 pub use self::engine::{
     Action, CandidateConfig, Command, ELECTION_MEMORY, ElectionIndex, ElectionName, ElectionState, Engine,
     EngineConfig, GRANT_NOTE_MEMORY, GrantChange, GrantedElection, InvalidConfig, JoinError, Mismatch,
-    Refusal, Report, Timer, VoterChange,
+    Refusal, Report, Timer, VALUE_MEMORY, VoterChange,
 };
 pub use self::message::{Ask, Body, Boot, Grant, Header, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
 pub use self::simulated::{MemberMessage, Options, QuorumLease, SessionMessage};
 pub use self::timings::{Bug, Drift, Timings};
+pub use self::value::{ChunkBytes, InvalidValue, MAX_VALUE, VALUE_CHUNK, Value, ValueChunk, ValueVersion};
 pub use self::voter::{
     Durable, Effects as VoterEffects, Saved, TOKEN_CHUNK, VOTER_MEMORY, Voter, VoterStart,
 };

@@ -10,6 +10,7 @@ use suffrage_core::{Attribute, NodeId, Span, Term};
 
 use crate::engine::ElectionName;
 use crate::membership::{MembershipMessage, Stamp};
+use crate::value::{ValueChunk, ValueVersion};
 
 /// The hash of an election's name, which stands for the election in messages. Among a trillion names the probability
 /// that two have the same hash is below 10^-14.
@@ -74,6 +75,8 @@ pub struct Grant {
     pub boot: Boot,
     /// The rank of the holder.
     pub attribute: Attribute,
+    /// The version of the holder's [value](crate::Value).
+    pub value: ValueVersion,
 }
 
 /// The id of a request, which the reply quotes. A candidate draws its first id at random when it starts, and increments
@@ -106,6 +109,8 @@ pub enum Ask {
         attribute: Attribute,
         /// Whether the candidate leads already with this token. It makes no difference to a voter.
         renewal: bool,
+        /// The version of the candidate's [value](crate::Value).
+        value: ValueVersion,
     },
     /// Gives the lease back. The candidate has stepped down.
     Release {
@@ -238,6 +243,17 @@ pub enum Body {
     NameQuery,
     /// The reply to `NameQuery`.
     NameText(ElectionName),
+    /// Asks a leader for chunks of its [value](crate::Value). No promise depends on the value.
+    ValueQuery {
+        /// The token of the leader.
+        token: Token,
+        /// The version of the value.
+        version: ValueVersion,
+        /// The chunks: a bit for each.
+        missing: u32,
+    },
+    /// A reply to `ValueQuery`. It is boxed because it is large and rare.
+    ValueChunk(Box<ValueChunk>),
     /// A message about the configuration, and about no election. It is boxed because it is large and rare.
     Membership(Box<MembershipMessage>),
     /// Asks the leader to hand over, on behalf of an operator. A leader with another token ignores it: a late duplicate
@@ -299,5 +315,7 @@ suffrage_core::message_kinds!(Message.body {
     Changed: uncounted = Body::Reply(Reply::Changed { .. }),
     NameQuery: uncounted = Body::NameQuery,
     NameText: uncounted = Body::NameText(_),
+    ValueQuery: uncounted = Body::ValueQuery { .. },
+    ValueChunk: uncounted = Body::ValueChunk(_),
     Membership: uncounted = Body::Membership(_),
 });

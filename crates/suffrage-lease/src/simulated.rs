@@ -7,8 +7,8 @@
 //! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
 //!
-//! If the number of `connections` is set, all members are machines: a node each, and so many processes in each election
-//! that lead through it by connection: see [`host`].
+//! If the number of `connections` is set, all members but the clients are machines: a node each, and so many processes in
+//! each election that lead through it by connection: see [`host`]. Clients wait in the same queues.
 
 mod change_storm;
 mod clients;
@@ -18,7 +18,9 @@ mod host;
 mod message;
 mod node;
 mod parameters;
+mod requests;
 mod server;
+mod values;
 mod work;
 
 use suffrage_core::{
@@ -222,6 +224,8 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("connections", "1"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("connections", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "3"), ("connections", "2"), ("ttl", "20"), ("renew", "6"), ("failback", "30")],
+        &[("voters", "1"), ("connections", "1"), ("clients", "2"), ("ttl", "14"), ("renew", "4")],
+        &[("voters", "3"), ("connections", "1"), ("clients", "3"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "1"), ("changes", "on"), ("ttl", "60"), ("renew", "20")],
         &[("voters", "2"), ("changes", "on"), ("ttl", "40"), ("renew", "12"), ("drift-bound", "10%")],
         &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
@@ -252,6 +256,7 @@ impl Algorithm for QuorumLease {
 
     fn slot_may_lead(options: &Options, slot: usize) -> bool {
         match (options.clients, options.candidates) {
+            _ if options.connections > 0 => true,
             (0, None) => true,
             (0, Some(_)) => slot >= options.voters,
             (_, candidates) => slot >= options.voters + candidates.unwrap_or(0),
@@ -289,6 +294,16 @@ impl Algorithm for QuorumLease {
         vec![Figure { name: "elections with a leader".into(), value: Value::Amount(count as f64) }]
     }
 
+    fn broken_promise(
+        options: &Options,
+        members: &mut dyn Iterator<Item = Member<'_, Self>>,
+        delay: Span,
+        connected: &dyn Fn(NodeId, NodeId) -> bool,
+    ) -> Option<String> {
+        let members: Vec<Member<'_, Self>> = members.collect();
+        values::broken_promise((options.names, options.timings(delay).ttl), &members, connected)
+    }
+
     fn electorate(options: &Options) -> Electorate {
         Electorate::Voters(options.voters)
     }
@@ -317,7 +332,7 @@ impl Algorithm for QuorumLease {
     fn leases(options: &Options) -> Option<Leases> {
         let drift = options.drift.fraction();
         let elected = match options.clients {
-            _ if options.connections > 0 => 30 * options.ttl + 60 * GAP,
+            clients if options.connections > 0 => (30 + 24 * clients as u64) * options.ttl + 60 * GAP,
             0 => 8 * options.ttl + 30 * GAP,
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
@@ -355,9 +370,8 @@ impl Algorithm for QuorumLease {
             let name = if options.clients > 0 { "clients" } else { "candidates" };
             return Err(BadParameter { name, reason });
         }
-        if options.connections > 0 && (options.clients > 0 || options.candidates.is_some() || options.changes)
-        {
-            let reason = "is not for a world with clients, candidates or changes".to_string();
+        if options.connections > 0 && (options.candidates.is_some() || options.changes) {
+            let reason = "is not for a world with candidates or changes".to_string();
             return Err(BadParameter { name: "connections", reason });
         }
         if options.exact.is_some() {
@@ -552,6 +566,7 @@ impl Process for QuorumLease {
                 lease: LeaseRequest { ttl, rank: view.my_rank().attribute },
                 elections: self.options.names,
                 processes: self.options.connections,
+                clients: self.options.clients > 0,
                 delay: Span::from_nanos(delay.as_nanos() / 4),
                 bug: self.options.bug,
             };

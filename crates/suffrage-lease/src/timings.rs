@@ -165,11 +165,15 @@ pub enum Bug {
     IgnoreSlew,
     /// A node keeps the lease of a client by connection whose process is dead.
     KeepDeadHolder,
+    /// A node shows the value of an earlier leader as that of the present one.
+    StaleValue,
+    /// A node that knows a value of a leader does not ask for the next one.
+    IgnoreValueChange,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 29] = [
+    pub const ALL: [(&'static str, Bug); 31] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -199,6 +203,8 @@ impl Bug {
         ("deadline-beyond-lease", Bug::DeadlineBeyondLease),
         ("ignore-slew", Bug::IgnoreSlew),
         ("keep-dead-holder", Bug::KeepDeadHolder),
+        ("stale-value", Bug::StaleValue),
+        ("ignore-value-change", Bug::IgnoreValueChange),
     ];
 }
 

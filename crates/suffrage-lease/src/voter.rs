@@ -11,15 +11,19 @@
 //! and then handled as if it arrived only then. All other questions, such as renewals, are answered meanwhile. So the
 //! state in memory, apart from what is being saved, never promises more than the disk.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::held::StoredGrant;
 use super::membership::{Acceptor, Ballot, ChangeRefusal, Configuration, DiskId, MembershipMessage};
 use super::message::{Ask, Boot, Grant, Name, Reply, Request, Token};
 use super::queue::Queue;
 use super::timings::{Bug, Timings};
+use super::value::ValueVersion;
 use super::watchers::Watchers;
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
@@ -107,7 +111,7 @@ struct Deferred {
 struct Election {
     /// The greatest token that the voter has promised or accepted.
     promised: u64,
-    grant: Option<Grant>,
+    grant: Option<StoredGrant>,
     /// When the grant expires. Without a grant: when the next candidate is woken, or the election is forgotten.
     due: Time,
 }
@@ -158,6 +162,8 @@ pub struct Voter {
     /// Elections whose promised token its holder has released: known elections without a grant only. A restart loses
     /// this set, which costs time, never safety.
     released: BTreeSet<Name>,
+    /// The versions of the values of the holders that have one.
+    values: BTreeMap<Name, ValueVersion>,
     /// When each known election is due, one entry for each. One timer serves them all.
     timers: BTreeSet<(Time, Name)>,
 }
@@ -198,6 +204,7 @@ impl Voter {
             queues: BTreeMap::new(),
             watchers: Watchers::default(),
             released: BTreeSet::new(),
+            values: BTreeMap::new(),
             timers: BTreeSet::new(),
         }
     }
@@ -287,8 +294,8 @@ impl Voter {
             Ask::Propose { request, ttl, .. } if ttl > self.timings.longest_ttl => {
                 fx.reply(sender, name, Reply::TooLong { request, longest: self.timings.longest_ttl });
             }
-            Ask::Propose { request, token, ttl, attribute, renewal } => {
-                let grant = Grant { token, holder: sender, boot, attribute };
+            Ask::Propose { request, token, ttl, attribute, renewal, value } => {
+                let grant = Grant { token, holder: sender, boot, attribute, value };
                 let reply = self.on_propose(fx, now, name, (request, grant, ttl, renewal));
                 self.reply_or_defer(fx, now, from, name, (ask, reply));
             }
@@ -321,7 +328,8 @@ impl Voter {
 
     /// The grant, if it has not expired.
     fn live_grant(&self, now: Time, name: Name) -> Option<Grant> {
-        self.elections.get(&name).filter(|election| now < election.due)?.grant
+        let stored = self.elections.get(&name).filter(|election| now < election.due)?.grant?;
+        Some(stored.with(self.values.get(&name).copied().unwrap_or_default()))
     }
 
     /// The reply to a candidate while another one holds the lease; none if no other one does. Only the queue changes,
@@ -417,8 +425,12 @@ impl Voter {
         let expires = earlier.unwrap_or(now).max(now + ttl);
         let election = self.election_or_insert(name, expires);
         election.promised = grant.token.number();
-        let before = election.grant.replace(grant).map(|before| (before.holder, before.boot, before.token));
+        let before = election.grant.replace(grant.into()).map(StoredGrant::lease);
         self.set_due(name, expires);
+        match grant.value {
+            ValueVersion::NONE => _ = self.values.remove(&name),
+            version => _ = self.values.insert(name, version),
+        }
         self.dequeue(name, grant.holder);
         if before != Some((grant.holder, grant.boot, grant.token)) {
             self.notify_watchers(fx, now, name, Some(grant));
@@ -500,6 +512,7 @@ impl Voter {
         let election = self.elections.remove(&name).expect("an election that is due is known");
         self.timers.remove(&(election.due, name));
         self.released.remove(&name);
+        self.values.remove(&name);
         self.floor = self.floor.max(election.promised);
     }
 

@@ -59,6 +59,7 @@ fn envelopes() {
             ttl: Span::from_millis(3_000),
             attribute: 1,
             renewal: true,
+            value: suffrage_lease::ValueVersion::NONE,
         };
         (Name::of(&number.to_string()), Body::Ask(propose))
     };

@@ -161,6 +161,23 @@ pub enum Error {
         /// The node to which the election was to be handed over.
         to: NodeId,
     },
+    /// The node of this machine cannot be reached over its socket, or cannot answer now.
+    #[error("cannot reach a node at the socket {}: {source}: start the node (`socket` in its configuration), or correct \
+             the path", path.display())]
+    Unreachable {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The node of this machine has refused a request of this program, and would refuse it again.
+    #[error("the node at the socket {} has refused: {reason}", path.display())]
+    RefusedByNode {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The reason, and what to do.
+        reason: String,
+    },
     /// The node has failed.
     #[error("the node has stopped: {0}")]
     Failed(String),

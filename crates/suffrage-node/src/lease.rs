@@ -32,8 +32,8 @@ mod witness;
 
 pub use suffrage_lease::membership;
 pub use suffrage_lease::{
-    CandidateConfig, Drift, ELECTION_MEMORY, Grant, InvalidConfig, JoinError, Lease, Mismatch, Name, Saved,
-    Token,
+    CandidateConfig, Drift, ELECTION_MEMORY, Grant, InvalidConfig, InvalidValue, JoinError, Lease, Mismatch,
+    Name, Saved, Token, Value,
 };
 
 pub use self::histogram::DurationHistogram;
@@ -42,6 +42,7 @@ pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
 pub use self::status::{
-    ElectionCounters, GrantedElection, HistoryEntry, Leader, MembershipStatus, MismatchedNode, NotVoting,
-    Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why, slow_save,
+    ElectionCounters, GrantedElection, HistoryEntry, KnownElection, Leader, LeaderValue, ListedElection,
+    MembershipStatus, MismatchedNode, NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus,
+    Why, slow_save,
 };

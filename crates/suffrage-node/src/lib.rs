@@ -5,12 +5,14 @@
 //! - [`clock`]: clocks. [`storage`]: state that survives a crash. [`config`]: the configuration of a node.
 //!   [`resolver`]: the addresses of peers with host names.
 //! - [`supervise`]: commands that end by a deadline.
+//! - [`client`]: programs that lead through the node of their machine.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     reason = "this is the edge: it reads clocks, opens sockets and is run by several threads"
 )]
 
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod driver;

@@ -114,7 +114,8 @@ impl<P: Process> Environment<P> {
         self.count_bytes(&message, 1);
         self.state.ledger.unknown_receiver += 1;
         let message = traced(&message);
-        self.state.observe(TraceEvent::Dropped { from, to, message, reason: DropReason::UnknownReceiver });
+        let reason = DropReason::UnknownReceiver;
+        self.state.observe(TraceEvent::Dropped { from, to, message, reason, on_send: true });
     }
 
     /// Drops a message at its sender.
@@ -129,9 +130,10 @@ impl<P: Process> Environment<P> {
         reason: DropReason,
     ) {
         self.count_bytes(&message, 1);
-        self.drop_message(roster, from, to, message, reason);
+        self.state.record_drop(roster, [from, to], traced(&message), reason, true);
     }
 
+    /// Drops a message at its receiver.
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_message(
@@ -142,7 +144,7 @@ impl<P: Process> Environment<P> {
         message: P::Message,
         reason: DropReason,
     ) {
-        self.state.record_drop(roster, [from, to], traced(&message), reason);
+        self.state.record_drop(roster, [from, to], traced(&message), reason, false);
     }
 
     /// Keeps an event for a paused process until it resumes.

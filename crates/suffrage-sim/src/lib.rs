@@ -49,7 +49,7 @@ pub use invariants::{Invariant, Violation};
 pub use ledger::{AgreementPeriod, Belief, LeadershipPeriod, Ledger, Traffic};
 pub use multicast::Multicast;
 pub use network::{Cut, Latency};
-pub use observer::{DropReason, Observer, TraceEvent, TracedMessage};
+pub use observer::{Content, DropReason, Observer, TraceEvent, TracedMessage};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use runner::{Runner, borrow_settings, runner};

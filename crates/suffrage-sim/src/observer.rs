@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use suffrage_core::{Announcement, Attribute, NodeId, Span, Time};
 
 /// An event of a run.
@@ -44,6 +45,8 @@ pub enum TraceEvent<'a> {
         message: TracedMessage<'a>,
         /// The reason.
         reason: DropReason,
+        /// True if the message was dropped when it was sent. No [`Sent`](TraceEvent::Sent) came before.
+        on_send: bool,
     },
     /// A timer fired.
     Expired {
@@ -58,6 +61,13 @@ pub enum TraceEvent<'a> {
         who: NodeId,
         /// The announcement.
         announcement: Announcement,
+    },
+    /// A process that leads, or is about to announce it, has a lease.
+    Leased {
+        /// The process.
+        who: NodeId,
+        /// The end of the lease by true time, as the process's clock runs now.
+        until: Time,
     },
     /// A process got a command.
     Commanded {
@@ -116,6 +126,20 @@ pub enum TraceEvent<'a> {
         /// The new attribute.
         attribute: Attribute,
     },
+    /// A condition of all messages or disks changed.
+    Conditions {
+        /// The name of the condition.
+        condition: &'static str,
+        /// The new value: a probability, a factor, or time units.
+        value: f64,
+    },
+    /// A promise of the contract was broken.
+    Violated {
+        /// The name of the invariant.
+        invariant: &'static str,
+        /// The reason.
+        detail: &'a str,
+    },
     /// The network was cut.
     Cut,
     /// A cut was healed.
@@ -132,7 +156,19 @@ pub struct TracedMessage<'a> {
     /// False if the source does not count messages of this kind.
     pub counted: bool,
     /// The whole message.
-    pub content: &'a dyn fmt::Debug,
+    pub content: &'a dyn Content,
+}
+
+/// The content of a message, without its type. Serialisation is compiled with the world of the algorithm, once.
+pub trait Content: fmt::Debug {
+    /// The content as JSON text.
+    fn json(&self) -> String;
+}
+
+impl<M: fmt::Debug + Serialize> Content for M {
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("messages are plain data")
+    }
 }
 
 /// The reason why a message was dropped.

@@ -213,14 +213,27 @@ impl Outcome {
 }
 
 pub(crate) fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> Vec<Figure> {
+    A::figures(options, &mut members(world))
+}
+
+/// The promise of this algorithm that is broken at the end of a run: see [`Algorithm::broken_promise`].
+pub(crate) fn broken_promise<A: Algorithm>(world: &World<A>, options: &A::Options) -> Option<String> {
+    let (facts, roster) = (world.facts(), world.roster());
+    let connected = |a, b| match (roster.slot(a), roster.slot(b)) {
+        (Some(a), Some(b)) => facts.connected(a, b),
+        _ => false,
+    };
+    A::broken_promise(options, &mut members(world), world.environment.state.delay_bound, &connected)
+}
+
+fn members<A: Algorithm>(world: &World<A>) -> impl Iterator<Item = Member<'_, A>> {
     let facts = world.facts();
-    let mut members = (0..world.roster().len()).map(|slot| Member {
+    (0..world.roster().len()).map(move |slot| Member {
         id: world.roster().id(slot),
         up: facts.is_up(slot),
         leader: facts.belief(slot).map(|belief| belief.leader),
         process: world.process(slot),
-    });
-    A::figures(options, &mut members)
+    })
 }
 
 /// The time between two moments that is covered by no span, by one, and by several. A span without an end is open.

@@ -355,7 +355,12 @@ impl Scenario {
                 let detail = format!("more than {limit} events by then, and {left} still in the queue");
                 world.record_violation("bounded-work", detail);
             }
-            _ => world.finish(),
+            _ => {
+                world.finish();
+                if let Some(detail) = outcome::broken_promise(&world, options) {
+                    world.record_violation("own-promise", detail);
+                }
+            }
         }
         Outcome {
             seed: self.seed,

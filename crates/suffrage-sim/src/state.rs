@@ -181,6 +181,17 @@ impl WorldState {
 
     /// Applies a fault that does not change the connectivity.
     fn apply_without_reconnection(&mut self, roster: &Roster, fault: Fault) {
+        let (condition, value) = match &fault {
+            Fault::Loss(probability) => ("loss", *probability),
+            Fault::Duplicate(probability) => ("duplicate", *probability),
+            Fault::Slow(factor) => ("slow", *factor),
+            Fault::SlowDisk(delay) => ("slow_disk", delay.as_units()),
+            Fault::Late { probability, .. } => ("late", *probability),
+            _ => ("", 0.0),
+        };
+        if !condition.is_empty() {
+            self.observe(TraceEvent::Conditions { condition, value });
+        }
         match fault {
             Fault::Loss(probability) => self.network.loss = probability,
             Fault::Duplicate(probability) => self.network.duplicate = probability,
@@ -212,6 +223,7 @@ impl WorldState {
         [from, to]: [usize; 2],
         message: TracedMessage<'_>,
         reason: DropReason,
+        on_send: bool,
     ) {
         match reason {
             DropReason::Lost => self.ledger.lost += 1,
@@ -219,7 +231,8 @@ impl WorldState {
             DropReason::ReceiverDead => self.ledger.dead += 1,
             DropReason::UnknownReceiver => self.ledger.unknown_receiver += 1,
         }
-        self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, reason });
+        let (from, to) = (roster.id(from), roster.id(to));
+        self.observe(TraceEvent::Dropped { from, to, message, reason, on_send });
     }
 
     /// Marks a process as down, and ends its pause and its belief.
@@ -286,6 +299,7 @@ impl WorldState {
     /// Records the first violation of each invariant.
     fn record_violation(&mut self, invariant: &'static str, detail: String) {
         if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
+            self.observe(TraceEvent::Violated { invariant, detail: &detail });
             self.ledger.violations.push(Violation { invariant, at: self.now, detail });
         }
     }
@@ -316,6 +330,10 @@ impl WorldState {
 
     pub(crate) fn lead_until(&mut self, roster: &Roster, slot: usize, end: Time) {
         self.ledger.lease_until(slot, end);
+        if self.observer.is_some() {
+            let until = self.now + self.clocks.true_span(slot, end.since(self.clock(slot)));
+            self.observe(TraceEvent::Leased { who: roster.id(slot), until });
+        }
         self.check_invariants(roster, Change::LeaseOrClock(slot));
     }
 

@@ -246,6 +246,7 @@ impl<P: Process> World<P> {
     /// Records a violation.
     pub(crate) fn record_violation(&mut self, invariant: &'static str, detail: String) {
         let at = self.environment.state.now;
+        self.environment.state.observe(TraceEvent::Violated { invariant, detail: &detail });
         self.environment.state.ledger.violations.push(Violation { invariant, at, detail });
     }
 

@@ -5,29 +5,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::Span;
-use suffrage_lease::{CandidateConfig, JoinError, Token};
-use suffrage_node::lease::{Belief, Leader, Participation, Status};
+use suffrage_lease::{CandidateConfig, ElectionName, JoinError, Token};
+use suffrage_node::client::{ClientConfig, ClientParticipation, HoldRequest, LocalNode};
+use suffrage_node::lease::{Belief, Leader, LeaderValue, Status, Value};
 use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
 use crate::leadership::{Campaign, LeaseSlot};
+use crate::participation::Participation;
 use crate::{Error, Leadership, Node};
 
-/// The configuration of an [`Election`]. See [`Node::election`].
+/// Where a program takes part in an election.
+#[derive(Clone, Debug)]
+enum Place {
+    Node(Node),
+    /// The node of this machine.
+    Local(LocalNode),
+}
+
+/// The configuration of an [`Election`]. See [`Node::election`] and [`Cluster::election`](crate::Cluster::election).
 #[derive(Clone, Debug)]
 #[must_use = "call `join` to join the election"]
 pub struct ElectionBuilder {
-    node: Node,
+    place: Place,
     name: String,
     config: CandidateConfig,
     margin: Option<Duration>,
+    value: String,
 }
 
 impl ElectionBuilder {
     pub(crate) fn new(node: Node, name: String, ttl: Option<Duration>) -> ElectionBuilder {
         let config = CandidateConfig::default();
         let config = CandidateConfig { ttl: ttl.map_or(config.ttl, span), ..config };
-        ElectionBuilder { node, name, config, margin: None }
+        ElectionBuilder::at(Place::Node(node), name, config)
+    }
+
+    pub(crate) fn at_cluster(node: LocalNode, name: String) -> ElectionBuilder {
+        ElectionBuilder::at(Place::Local(node), name, CandidateConfig::default())
+    }
+
+    fn at(place: Place, name: String, config: CandidateConfig) -> ElectionBuilder {
+        ElectionBuilder { place, name, config, margin: None, value: String::new() }
     }
 
     /// Sets the length of a lease. After a crash of the leader, the next one is elected when the lease has ended. A
@@ -60,18 +79,35 @@ impl ElectionBuilder {
         self
     }
 
+    /// Sets the value of this program as the leader: a text of up to 4,096 bytes, such as its address, which other nodes
+    /// show ([`Watch::value`], `suffrage leader`). [`Leadership::set_value`] changes it. Default: none.
+    pub fn value(mut self, value: impl Into<String>) -> ElectionBuilder {
+        self.value = value.into();
+        self
+    }
+
     /// Joins the election.
     pub async fn join(self) -> Result<Election, Error> {
-        let node = &self.node;
-        let engine = node.lease.settings().engine();
         let margin = self.margin.map_or(Span::from_nanos(self.config.ttl.as_nanos() / 6), span);
         let config = CandidateConfig { stop_margin: margin, ..self.config };
-        config.check(&engine).map_err(|invalid| Error::invalid(&invalid))?;
-        let joined = node.lease.join(&self.name, config).await;
-        let participation = joined.map_err(|error| match error {
-            suffrage_node::Error::Join(JoinError::AlreadyJoined) => Error::AlreadyJoined(self.name.clone()),
-            other => Error::from_node(other),
-        })?;
+        let value = leader_value(&self.value)?;
+        let participation = match &self.place {
+            Place::Node(node) => {
+                config.check(&node.lease.settings().engine()).map_err(|invalid| Error::invalid(&invalid))?;
+                let joined = node.lease.join(&self.name, config).await;
+                let participation = joined.map_err(|error| match error {
+                    suffrage_node::Error::Join(JoinError::AlreadyJoined) => {
+                        Error::AlreadyJoined(self.name.clone())
+                    }
+                    other => Error::from_node(other),
+                })?;
+                if value.is_some() {
+                    participation.set_value(value);
+                }
+                Participation::Node { name: self.name.clone(), participation }
+            }
+            Place::Local(node) => Participation::Client(self.join_through(node, config, value)?),
+        };
         Ok(Election {
             name: self.name.into(),
             participation: Arc::new(participation),
@@ -79,6 +115,41 @@ impl ElectionBuilder {
             slot: LeaseSlot::default(),
             margin,
         })
+    }
+}
+
+/// The value of a leader. An empty text is none.
+pub(crate) fn leader_value(text: &str) -> Result<Option<Value>, Error> {
+    match text.is_empty() {
+        true => Ok(None),
+        false => Value::new(text).map(Some).map_err(|invalid| Error::InvalidConfig(invalid.to_string())),
+    }
+}
+
+impl ElectionBuilder {
+    /// Joins through the node of this machine. The node checks the ttl when the program campaigns.
+    fn join_through(
+        &self,
+        node: &LocalNode,
+        config: CandidateConfig,
+        value: Option<Value>,
+    ) -> Result<ClientParticipation, Error> {
+        ElectionName::new(&self.name).map_err(|invalid| Error::invalid(&invalid))?;
+        if config.failback.is_some() {
+            let error = "failback: a node asks no other node to hand over for a client; use a node of the program's own";
+            return Err(Error::InvalidConfig(error.to_string()));
+        }
+        // The node tells deadlines that are a few parts of the ttl early, and renews after a third of it.
+        if config.stop_margin * 2 >= config.ttl {
+            let show = |span: Span| span.format_duration();
+            let (margin, ttl) = (show(config.stop_margin), show(config.ttl));
+            let error =
+                format!("stop_margin: {margin} is no less than half of the ttl, {ttl}: set a longer ttl");
+            return Err(Error::InvalidConfig(error));
+        }
+        let (name, ttl, rank) = (self.name.clone(), config.ttl, config.attribute);
+        let hold = HoldRequest { name, ttl, rank, value };
+        Ok(ClientParticipation::join(node, ClientConfig { hold, stop_margin: config.stop_margin }))
     }
 }
 
@@ -113,13 +184,13 @@ impl Election {
     /// [`Leadership`].
     pub async fn lead(&self) -> Result<Leadership, Error> {
         let _turn = self.turn.lock().await;
-        let (mut belief, clock) = (self.participation.belief(), self.participation.node().clock());
+        let (mut belief, clock) = (self.participation.belief(), self.participation.clock());
         let mut campaign = None;
         loop {
             let held = belief.borrow_and_update().held.clone();
             if let Some(until) = self.slot.valid_until(clock.now(), &self.participation) {
                 tokio::select! {
-                    changed = belief.changed() => changed.map_err(|_| Error::Stopped)?,
+                    changed = belief.changed() => changed.map_err(|_| self.participation.stopped())?,
                     () = clock.sleep_until(until) => {}
                 }
                 continue;
@@ -138,7 +209,7 @@ impl Election {
             {
                 return Ok(campaign.win(&self.slot, held, belief, self.margin));
             }
-            belief.changed().await.map_err(|_| Error::Stopped)?;
+            belief.changed().await.map_err(|_| self.participation.stopped())?;
         }
     }
 
@@ -189,10 +260,14 @@ impl Election {
         self.watch().leader()
     }
 
+    /// The value of the leader, if it has one and this node knows it.
+    pub fn value(&self) -> Option<LeaderValue> {
+        self.watch().value()
+    }
+
     /// The status of the election: the leader, since when, and why this node leads or does not.
     pub async fn status(&self) -> Result<Status, Error> {
-        let status = self.participation.node().status(&self.name).await;
-        status.map_err(Error::from_node)?.ok_or(Error::Stopped)
+        self.participation.status().await
     }
 
     /// Reports the health of the program. While it is unhealthy, the node does not campaign in this election. If it leads,
@@ -204,14 +279,13 @@ impl Election {
 
     /// Changes the [rank](ElectionBuilder::rank) of this candidate.
     pub fn set_rank(&self, rank: i64) {
-        self.participation.set_attribute(rank);
+        self.participation.set_rank(rank);
     }
 
     /// Pins the lease: the node does not hand it over to a candidate of greater rank. Returns the token of the pinned
     /// lease.
     pub(crate) async fn pin(&self) -> Result<Option<Token>, Error> {
-        let pinned = self.participation.pin().await.map_err(Error::from_node)?;
-        Ok(pinned.map(|lease| lease.token))
+        self.participation.pin().await
     }
 }
 
@@ -221,12 +295,12 @@ impl Election {
 pub struct Watch {
     belief: watch::Receiver<Belief>,
     /// Keeps the participation.
-    _participation: Arc<Participation>,
+    participation: Arc<Participation>,
 }
 
 impl Watch {
     pub(crate) fn new(participation: Arc<Participation>) -> Watch {
-        Watch { belief: participation.belief(), _participation: participation }
+        Watch { belief: participation.belief(), participation }
     }
 
     /// The leader, if one is known.
@@ -234,16 +308,25 @@ impl Watch {
         self.belief.borrow().leader
     }
 
-    /// Waits for a change of the leader and returns the new leader. Quick successive changes can appear as one.
+    /// The value of the leader, if it has one and this node knows it.
+    pub fn value(&self) -> Option<LeaderValue> {
+        self.belief.borrow().value.clone()
+    }
+
+    /// Waits for a change of the leader or of its [value](Watch::value), and returns the leader. Quick successive changes can
+    /// appear as one.
     pub async fn changed(&mut self) -> Result<Option<Leader>, Error> {
-        self.belief.changed().await.map_err(|_| Error::Stopped)?;
+        self.belief.changed().await.map_err(|_| self.participation.stopped())?;
         Ok(self.belief.borrow_and_update().leader)
     }
 
     /// Waits until a leader is known, and returns it.
     pub async fn led(&mut self) -> Result<Leader, Error> {
         let belief = self.belief.wait_for(|belief| belief.leader.is_some()).await;
-        belief.map_err(|_| Error::Stopped)?.leader.ok_or(Error::Stopped)
+        match belief {
+            Ok(belief) => belief.leader.ok_or(Error::Stopped),
+            Err(_) => Err(self.participation.stopped()),
+        }
     }
 }
 
@@ -282,7 +365,7 @@ mod tests {
             node.election("x").ttl(Duration::from_secs(50)).stop_margin(margin).join().await.unwrap();
         let leadership = election.lead().await.unwrap();
         leadership.expire();
-        let now = election.participation.node().clock().now();
+        let now = election.participation.clock().now();
         assert_eq!(election.slot.valid_until(now, &election.participation), None);
         let (holder, _) = node.lease.holder("x").await.unwrap().expect("the lease is not released");
         assert_eq!(holder.token, leadership.token());

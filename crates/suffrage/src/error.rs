@@ -49,6 +49,12 @@ pub enum Error {
     /// The network cannot be used.
     #[error(transparent)]
     Network(Box<dyn StdError + Send + Sync>),
+    /// The node of this machine cannot be reached: see [`Cluster`](crate::Cluster).
+    #[error(transparent)]
+    Unreachable(Box<dyn StdError + Send + Sync>),
+    /// The node of this machine has refused what this program asks for.
+    #[error(transparent)]
+    Refused(Box<dyn StdError + Send + Sync>),
     /// An engine cannot be used.
     #[error(transparent)]
     Engine(#[from] crate::engines::Error),
@@ -81,6 +87,8 @@ impl Error {
             NodeError::Configured(problem) => {
                 Error::ConfigFile(ConfigFileError::new(Problems(vec![problem])))
             }
+            unreachable @ NodeError::Unreachable { .. } => Error::Unreachable(Box::new(unreachable)),
+            refused @ NodeError::RefusedByNode { .. } => Error::Refused(Box::new(refused)),
             network @ (NodeError::Net(_) | NodeError::Unresolved(_)) => Error::Network(Box::new(network)),
             other => Error::Storage(Box::new(other)),
         }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use suffrage_core::{NodeId, Span, Time};
 use suffrage_lease::Token;
-use suffrage_node::lease::{Belief, HeldLease, Participation};
+use suffrage_node::lease::{Belief, HeldLease};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::election::leader_value;
+use crate::participation::Participation;
 
 /// The lease that a [`Leadership`] of this program holds. The clones of an election share one slot: at most one of them
 /// leads at a time.
@@ -55,7 +57,7 @@ impl Campaign {
     /// Makes the node a candidate. When this returns, the node has handled all earlier commands, too.
     pub(crate) async fn begin(participation: Arc<Participation>) -> Result<Campaign, Error> {
         let campaign = Campaign { participation, won: false };
-        campaign.participation.begin_campaign().await.map_err(Error::from_node)?;
+        campaign.participation.begin_campaign().await?;
         Ok(campaign)
     }
 
@@ -109,7 +111,7 @@ pub struct Leadership {
 
 impl Leadership {
     fn now(&self) -> Time {
-        self.participation.node().clock().now()
+        self.participation.clock().now()
     }
 
     /// The fencing token, greater than the tokens of all leaders before. Send it with every write.
@@ -155,7 +157,7 @@ impl Leadership {
             }
             tokio::select! {
                 () = self.held.hand_over_notice() => return,
-                () = self.participation.node().clock().sleep_until(stop) => {}
+                () = self.participation.clock().sleep_until(stop) => {}
                 // The belief is about another lease, or the node has stopped.
                 _ = belief.wait_for(|belief| !mine(belief)) => return,
             }
@@ -166,6 +168,14 @@ impl Leadership {
     #[cfg(test)]
     pub(crate) fn expire(&self) {
         self.held.end();
+    }
+
+    /// Changes the value of this program as the leader, which other nodes show: a text of up to 4,096 bytes; none if it is
+    /// empty. See [`ElectionBuilder::value`](crate::ElectionBuilder::value). The value stays for later leaderships of the
+    /// same election. Nodes that vote learn of it after about a round trip.
+    pub fn set_value(&self, value: impl AsRef<str>) -> Result<(), Error> {
+        self.participation.set_value(leader_value(value.as_ref())?);
+        Ok(())
     }
 
     /// Hands over to another node. If that node does not take the lease, the next candidate gets it.

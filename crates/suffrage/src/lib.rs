@@ -28,6 +28,9 @@
 //! # }
 //! ```
 //!
+//! A program that shares its machine with a node of the cluster (`suffrage node`) needs no node of its own: [`Cluster`]
+//! leads through that one, with the same [`Election`] and [`Leadership`].
+//!
 //! In production, the nodes of a cluster read the same `suffrage.toml` as `suffrage node`:
 //! [`NodeBuilder::from_file`].
 //!
@@ -78,6 +81,7 @@
 )]
 
 mod builder;
+mod cluster;
 mod election;
 pub mod engines;
 mod error;
@@ -85,6 +89,7 @@ mod fence;
 mod keys;
 mod leadership;
 mod node;
+mod participation;
 mod supervisor;
 
 // Every type in a public signature is nameable here, and names no other internal type in turn: `cargo xtask test`
@@ -97,11 +102,12 @@ pub use suffrage_lease::Token;
 pub use suffrage_net::{Dropped, Snapshot};
 #[doc(inline)]
 pub use suffrage_node::lease::{
-    DurationHistogram, ElectionCounters, HistoryEntry, Leader, MismatchedNode, NodeMetrics, NodeState,
-    NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
+    DurationHistogram, ElectionCounters, HistoryEntry, Leader, LeaderValue, MismatchedNode, NodeMetrics,
+    NodeState, NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
 };
 
 pub use self::builder::{MemberAddress, MemoryStorage, NodeBuilder};
+pub use self::cluster::Cluster;
 pub use self::election::{Election, ElectionBuilder, Watch};
 pub use self::error::{ConfigFileError, ConfigProblem, Error};
 pub use self::fence::{Fence, Fenced, PresentedToken, StaleToken};

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 #[cfg(doc)]
 use crate::Leadership;
+use crate::participation::Participation;
 use crate::{ElectionBuilder, Error, Keyring, NodeBuilder, Watch};
 
 /// A node of a cluster. It votes if it is one of the voters, and is a candidate in the elections that the program joins
@@ -142,7 +143,8 @@ impl Node {
     /// Watches the leader of an election without being a candidate.
     pub async fn observe(&self, name: &str) -> Result<Watch, Error> {
         let participation = self.lease.observe(name).await.map_err(Error::from_node)?;
-        Ok(Watch::new(Arc::new(participation)))
+        let name = name.to_string();
+        Ok(Watch::new(Arc::new(Participation::Node { name, participation })))
     }
 
     /// The status of an election: the leader, since when, and why this node leads or does not. None if this node takes

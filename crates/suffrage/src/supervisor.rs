@@ -60,6 +60,9 @@ pub struct Supervisor {
     pub ttl: Duration,
     /// The rank of this candidate. A leader whose command runs does not hand over to a greater rank. Default: 0.
     pub rank: i64,
+    /// The value of this candidate as the leader: see [`ElectionBuilder::value`](crate::ElectionBuilder::value). Engines have
+    /// the identity in its place.
+    pub value: String,
     /// The time from the stop signal to SIGKILL. Default: 500 ms.
     pub grace: Duration,
     /// The time that SIGKILL needs to end all processes. Default: 100 ms.
@@ -151,6 +154,7 @@ impl Supervisor {
             command: command.into_iter().map(Into::into).collect(),
             ttl: Duration::from_secs(3),
             rank: 0,
+            value: String::new(),
             grace: Duration::from_millis(500),
             kill: Duration::from_millis(100),
             stop_signal: TERMINATE,
@@ -258,6 +262,7 @@ impl Supervisor {
             .election(&self.name)
             .ttl(self.ttl)
             .rank(self.rank)
+            .value(&self.value)
             .stop_margin(self.stop_margin())
             .join()
             .await?;

@@ -23,6 +23,11 @@ pub struct Options<O> {
 
 /// The contract of a stack is the contract of its algorithm. The layers provide what the contract assumes, or
 /// improve on it.
+/// The member without its layers.
+fn inner<A: Algorithm>(Member { id, up, leader, process }: Member<'_, Stack<A>>) -> Member<'_, A> {
+    Member { id, up, leader, process: process.algorithm().algorithm() }
+}
+
 impl<A: Algorithm> Algorithm for Stack<A> {
     const CONTRACT: Contract = A::CONTRACT;
 
@@ -60,11 +65,16 @@ impl<A: Algorithm> Algorithm for Stack<A> {
     }
 
     fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
-        let inner = |Member { id, up, leader, process }| {
-            let stack: &Self = process;
-            Member { id, up, leader, process: stack.algorithm().algorithm() }
-        };
         A::figures(&options.algorithm, &mut members.map(inner))
+    }
+
+    fn broken_promise(
+        options: &Self::Options,
+        members: &mut dyn Iterator<Item = Member<'_, Self>>,
+        delay: Span,
+        connected: &dyn Fn(NodeId, NodeId) -> bool,
+    ) -> Option<String> {
+        A::broken_promise(&options.algorithm, &mut members.map(inner), delay, connected)
     }
 
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {

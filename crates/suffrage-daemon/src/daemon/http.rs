@@ -1,41 +1,48 @@
 //! The HTTP server of a daemon, for clients, operators, probes and Prometheus.
 //!
 //! HTTP is served on loopback, or with TLS on any address. If a token is set, requests must carry it, except for the
-//! health checks, which return little more than a status code and change nothing. Without a token, the server guards
-//! against DNS rebinding (Host must be `localhost` or an IP address) and CSRF (requests that change state must be
-//! `application/json`).
+//! health checks, which return little more than a status code and change nothing, and the files of the cluster's page,
+//! which contain nothing of the cluster. Without a token, the server guards against DNS rebinding (Host must be
+//! `localhost` or an IP address) and CSRF (requests that change state must be `application/json`).
 //!
-//! The permissions of the Unix socket decide who may use it. Its requests need no token, and are not of a browser.
+//! The permissions of the Unix socket decide who may use it. Its requests need no token, and are not of a browser. If a token
+//! is set, only root, the user of the node, and requests with the token may do what an operator does: change the voters, and
+//! end leaderships without their session.
 
 mod api;
+mod exchange;
 mod health;
 mod hold;
+mod live;
 mod metrics;
 mod observe;
 mod openapi;
+mod page;
 mod suspended;
 mod voters;
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::to_bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
-use axum::{Json, Router};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
 use serde_json::json;
 use suffrage_core::Span;
 use tokio::sync::watch;
 
+#[cfg(test)]
+pub(super) use self::exchange::Body;
+pub(super) use self::exchange::Response;
 pub(super) use self::health::is_alive;
-pub(super) use self::suspended::suspended_router;
 
+use self::exchange::{Answer, Request, decoded, json};
 use super::credentials::{Credentials, Token};
-use super::local::LocalPeer;
+use super::directory::Directory;
+use super::live::Changes;
+use super::serve::{Handlers, Origin, Responding};
 use super::watches::Watches;
 use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
@@ -43,8 +50,6 @@ use suffrage_node::Error;
 use suffrage_node::lease::{GrantedElection, JoinError, Node, Status};
 use suffrage_node::resolver::PeerNames;
 
-/// The longest body of a request in bytes.
-const LONGEST_BODY: usize = 16 * 1024;
 /// The timeout of a query to the node.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -55,159 +60,237 @@ const STOPPING: &str = "this node is stopping: use another node";
 pub(super) type CredentialsInUse = watch::Receiver<Arc<Credentials>>;
 
 /// The state of the handlers.
-#[derive(Clone)]
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
     /// The addresses of peers.
     pub(super) peers: PeerNames,
     pub(super) watches: Watches,
+    pub(super) directory: Directory,
+    pub(super) changes: Changes,
     /// The ttl of clients that do not set one.
     pub(super) ttl: Span,
     pub(super) credentials: CredentialsInUse,
 }
 
+/// A handler of requests.
+type Handler = for<'a> fn(&'a App, Request) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
 /// An endpoint.
-pub(super) struct Route {
-    pub(super) path: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "the description is compared with these"))]
-    pub(super) methods: &'static [&'static str],
+struct Route {
+    /// The path. `{name}` stands for one segment, the name of an election; `{file}` for the rest of the path.
+    path: &'static str,
+    methods: &'static [(Method, Handler)],
     /// Whether the endpoint needs no token.
     open: bool,
-    handler: MethodRouter<App>,
 }
 
-/// All endpoints: one list for the router and for the test of the OpenAPI description.
-pub(super) fn routes() -> Vec<Route> {
-    const GET: &[&str] = &["get"];
-    const POST: &[&str] = &["post"];
-    let closed = |path, methods, handler| Route { path, methods, open: false, handler };
-    let mut routes = vec![
-        closed("/elections", GET, get(api::elections)),
-        closed("/elections/{name}", GET, get(api::election)),
-        closed("/elections/{name}/history", GET, get(api::history)),
-        closed("/elections/{name}/observe", GET, get(observe::observe)),
-        closed("/elections/{name}/campaign", POST, post(api::campaign)),
-        closed("/elections/{name}/renew", POST, post(api::renew)),
-        closed("/elections/{name}/resign", POST, post(api::resign)),
-        closed("/elections/{name}/transfer", POST, post(api::transfer)),
-        closed("/voters", &["get", "post"], get(voters::voters).post(voters::change)),
-        closed("/metrics", GET, get(metrics::metrics)),
-        closed("/openapi.json", GET, get(openapi::document)),
-    ];
-    let checks = health::checks().into_iter().map(|(path, handler)| Route {
-        path,
-        methods: &["get", "head", "options"],
-        open: true,
-        handler,
-    });
-    routes.extend(checks);
-    routes
-}
-
-pub(super) fn router(app: App) -> Router {
-    let routes = routes().into_iter().map(|route| (route.path, route.open, route.handler));
-    with_guards(routes, app.credentials.clone()).with_state(app)
-}
-
-/// The router of these endpoints, each with its path and whether it needs no token.
-fn with_guards<S: Clone + Send + Sync + 'static>(
-    routes: impl Iterator<Item = (&'static str, bool, MethodRouter<S>)>,
-    credentials: CredentialsInUse,
-) -> Router<S> {
-    let (mut open, mut closed) = (Router::new(), Router::new());
-    for (path, is_open, handler) in routes {
-        let router = if is_open { &mut open } else { &mut closed };
-        *router = std::mem::take(router).route(path, handler);
-    }
-    let closed = closed.route_layer(middleware::from_fn_with_state(credentials.clone(), authorize));
-    let not_found = || async {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "there is no such endpoint; GET /openapi.json lists all endpoints",
-        )
+/// The handler of this function.
+macro_rules! handler {
+    ($function:path) => {
+        |app, request| Box::pin($function(app, request))
     };
-    let closing = middleware::from_fn_with_state(credentials, close_unauthenticated);
-    open.merge(closed)
-        .fallback(not_found)
-        .layer(DefaultBodyLimit::max(LONGEST_BODY))
-        .layer(middleware::map_response(as_object))
-        .layer(closing)
 }
 
-/// Turns plain-text rejections of the path and query extractors, and rejections of methods, into JSON problems.
-async fn as_object(response: Response) -> Response {
-    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-        // The router adds the header to the response.
-        let error = "this endpoint does not have this method: the header Allow lists its methods";
-        return Problem::new(response.status(), error).into_response();
-    }
-    let plain = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    if !plain || !response.status().is_client_error() {
-        return response;
-    }
-    let (status, text) = (response.status(), to_bytes(response.into_body(), LONGEST_BODY).await);
-    Problem::new(status, String::from_utf8_lossy(&text.unwrap_or_default())).into_response()
+/// An endpoint that needs the token: its path, and its methods with their handlers.
+macro_rules! closed {
+    ($path:literal, $($method:ident $function:path),+) => {
+        Route { path: $path, methods: &[$((Method::$method, handler!($function))),+], open: false }
+    };
 }
 
-/// Unauthenticated clients get `Connection: close`, so that they cannot exhaust the connection limit.
-async fn close_unauthenticated(
-    State(credentials): State<CredentialsInUse>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let unauthenticated = !is_local(&request)
-        && credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
-    let mut response = next.run(request).await;
-    if unauthenticated {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+/// An endpoint that needs no token.
+macro_rules! open {
+    ($path:literal, $method:ident $function:path) => {
+        Route { path: $path, methods: &[(Method::$method, handler!($function))], open: true }
+    };
+}
+
+/// A health check: GET, HEAD and OPTIONS have the same handler, because load balancers use all of them.
+macro_rules! check {
+    ($path:literal, $function:path) => {
+        Route {
+            path: $path,
+            methods: &[
+                (Method::GET, handler!($function)),
+                (Method::HEAD, handler!($function)),
+                (Method::OPTIONS, handler!($function)),
+            ],
+            open: true,
+        }
+    };
+}
+
+/// All endpoints.
+static ROUTES: &[Route] = &[
+    closed!("/elections/{name}/campaign", POST api::campaign),
+    closed!("/elections/{name}/renew", POST api::renew),
+    closed!("/elections/{name}/value", POST api::value),
+    closed!("/elections/{name}/resign", POST api::resign),
+    closed!("/elections/{name}/transfer", POST api::transfer),
+    closed!("/elections/{name}/history", GET api::history),
+    closed!("/elections/{name}/observe", GET observe::observe),
+    closed!("/elections/{name}", GET api::election),
+    closed!("/elections", GET api::elections),
+    closed!("/voters", GET voters::voters, POST voters::change),
+    closed!("/live", GET live::live),
+    closed!("/metrics", GET metrics::metrics),
+    closed!("/openapi.json", GET openapi::document),
+    check!("/leader", health::leader),
+    check!("/primary", health::leader),
+    check!("/replica", health::replica),
+    check!("/liveness", health::liveness),
+    check!("/readiness", health::readiness),
+    check!("/health", health::health),
+    open!("/", GET page::document),
+    open!("/page/{file}", GET page::file),
+];
+
+impl Route {
+    /// The endpoint of a path, and the name in it, which is still encoded.
+    fn find(path: &str) -> Option<(&'static Route, &str)> {
+        ROUTES.iter().find_map(|route| Some((route, route.name_in(path)?)))
     }
-    response
+
+    /// The name in a path of this endpoint, or an empty text if its paths have none.
+    fn name_in<'p>(&self, path: &'p str) -> Option<&'p str> {
+        if let Some(before) = self.path.strip_suffix("{file}") {
+            return path.strip_prefix(before).filter(|file| !file.is_empty());
+        }
+        let Some((before, after)) = self.path.split_once("{name}") else {
+            return (path == self.path).then_some("");
+        };
+        let name = path.strip_prefix(before)?.strip_suffix(after)?;
+        (!name.is_empty() && !name.contains('/')).then_some(name)
+    }
+
+    /// The handler of a method. Every endpoint with GET has HEAD too: the server leaves the body out.
+    fn handler(&self, method: &Method) -> Option<Handler> {
+        let of =
+            |method: &Method| self.methods.iter().find(|(it, _)| it == method).map(|(_, handler)| *handler);
+        of(method).or_else(|| if *method == Method::HEAD { of(&Method::GET) } else { None })
+    }
+
+    /// The methods of the endpoint, for the header Allow.
+    fn allowed(&self) -> String {
+        let mut methods: Vec<&str> = self.methods.iter().map(|(method, _)| method.as_str()).collect();
+        if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+            methods.push("HEAD");
+        }
+        methods.join(",")
+    }
+}
+
+/// The state behind the endpoints.
+enum State {
+    Running(App),
+    /// The node waits for space on its disk. The text is the failure to save.
+    Suspended(watch::Receiver<String>),
+}
+
+/// The endpoints of a node.
+pub(super) struct Api {
+    state: State,
+    credentials: CredentialsInUse,
+}
+
+impl Api {
+    /// The endpoints of a node that runs.
+    pub(super) fn new(app: App) -> Arc<Api> {
+        let credentials = app.credentials.clone();
+        Arc::new(Api { state: State::Running(app), credentials })
+    }
+
+    /// The endpoints of a node that waits for space on its disk. `failure` is the failure to save.
+    pub(super) fn suspended(failure: watch::Receiver<String>, credentials: CredentialsInUse) -> Arc<Api> {
+        Arc::new(Api { state: State::Suspended(failure), credentials })
+    }
+
+    /// Whether a client may not do what an operator does: it has used the Unix socket of a node that has a token, is
+    /// neither root nor the user of the node, and has not sent the token.
+    fn is_client_only(&self, headers: &HeaderMap, origin: &Origin) -> bool {
+        let credentials = self.credentials.borrow();
+        let (Some(peer), Some(token)) = (&origin.peer, &credentials.token) else { return false };
+        !peer.is_operator() && !is_authenticated(headers, token)
+    }
+
+    /// Checks the request and passes it to its handler.
+    async fn answer(&self, head: hyper::http::request::Parts, body: Incoming, origin: Origin) -> Answer {
+        let Some((route, name)) = Route::find(head.uri.path()) else {
+            let error = "there is no such endpoint; GET /openapi.json lists all endpoints";
+            return Err(Problem::new(StatusCode::NOT_FOUND, error));
+        };
+        if !route.open && origin.peer.is_none() {
+            authorize(&self.credentials, &head.headers)?;
+        }
+        let app = match &self.state {
+            State::Running(app) => app,
+            State::Suspended(failure) => {
+                let failure = failure.borrow().clone();
+                return suspended::answer((route.path, name), &failure, &self.credentials);
+            }
+        };
+        let Some(handler) = route.handler(&head.method) else {
+            let error = "this endpoint does not have this method: the header Allow lists its methods";
+            let mut response = Problem::new(StatusCode::METHOD_NOT_ALLOWED, error).into_response();
+            let allowed = HeaderValue::from_str(&route.allowed()).expect("methods are ASCII");
+            response.headers_mut().insert(header::ALLOW, allowed);
+            return Ok(response);
+        };
+        let is_client_only = self.is_client_only(&head.headers, &origin);
+        let request = Request::read(decoded(name)?, &head, body, origin, is_client_only).await?;
+        handler(app, request).await
+    }
+}
+
+impl Handlers for Api {
+    fn respond(self: Arc<Self>, request: hyper::Request<Incoming>, origin: Origin) -> Responding {
+        let (head, body) = request.into_parts();
+        // Unauthenticated clients get `Connection: close`, so that they cannot exhaust the connection limit.
+        let closes = origin.peer.is_none() && {
+            let credentials = self.credentials.borrow();
+            credentials.token.as_ref().is_some_and(|token| !is_authenticated(&head.headers, token))
+        };
+        Box::pin(async move {
+            let answer = self.answer(head, body, origin).await;
+            let mut response = answer.unwrap_or_else(Problem::into_response);
+            if closes {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        })
+    }
 }
 
 /// Rejects requests without the token, and requests with a foreign Host if no token is set.
-async fn authorize(State(credentials): State<CredentialsInUse>, request: Request, next: Next) -> Response {
-    let credentials = Arc::clone(&credentials.borrow());
-    match &credentials.token {
-        _ if is_local(&request) => next.run(request).await,
-        Some(token) if !is_authenticated(&request, token) => {
-            let problem = Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "the token is missing or wrong: send the token of this node's http-token file, as \
-                 Authorization: Bearer TOKEN",
-            );
-            ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
-        }
-        None if !is_local_host(&request) => Problem::new(
+fn authorize(credentials: &CredentialsInUse, headers: &HeaderMap) -> Result<(), Problem> {
+    match &credentials.borrow().token {
+        Some(token) if !is_authenticated(headers, token) => Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "the token is missing or wrong: send the token of this node's http-token file, as \
+             Authorization: Bearer TOKEN",
+        )),
+        None if !is_local_host(headers) => Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "Host is neither localhost nor an IP address: use one of these, or set http-token at this node",
-        )
-        .into_response(),
-        _ => next.run(request).await,
+        )),
+        _ => Ok(()),
     }
 }
 
-/// Whether a request came over the Unix socket.
-fn is_local(request: &Request) -> bool {
-    request.extensions().get::<LocalPeer>().is_some()
-}
-
-fn is_authenticated(request: &Request, token: &Token) -> bool {
-    bearer(request).is_some_and(|presented| token.is(presented))
+fn is_authenticated(headers: &HeaderMap, token: &Token) -> bool {
+    bearer(headers).is_some_and(|presented| token.is(presented))
 }
 
 /// The bearer token of a request.
-fn bearer(request: &Request) -> Option<&[u8]> {
-    request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
 }
 
 /// Whether Host is `localhost` or an IP address. A page in a browser that resolves its own name to loopback (DNS
 /// rebinding) sends that name.
-fn is_local_host(request: &Request) -> bool {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+fn is_local_host(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let Some(host) = host else { return true };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
@@ -235,6 +318,18 @@ impl Problem {
         Problem { reason: Some(reason), ..self }
     }
 
+    fn into_response(self) -> Response {
+        let body = match self.reason {
+            Some(reason) => json!({ "error": self.error, "reason": reason }),
+            None => json!({ "error": self.error }),
+        };
+        let mut response = json(self.status, &body);
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+
     fn stopping() -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, STOPPING)
     }
@@ -242,16 +337,6 @@ impl Problem {
     fn suspended(failure: &str) -> Problem {
         let error = format!("this node is suspended because it cannot save its state: {failure}");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let body = match self.reason {
-            Some(reason) => json!({ "error": self.error, "reason": reason }),
-            None => json!({ "error": self.error }),
-        };
-        (self.status, Json(body)).into_response()
     }
 }
 
@@ -367,42 +452,44 @@ fn check_name(name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A health check: GET, HEAD and OPTIONS have the same handler, because load balancers use all of them.
-fn checked<H, T, S>(handler: H) -> MethodRouter<S>
-where
-    H: axum::handler::Handler<T, S> + Clone,
-    T: 'static,
-    S: Clone + Send + Sync + 'static,
-{
-    get(handler.clone())
-        .on(axum::routing::MethodFilter::try_from(Method::OPTIONS).expect("it is one"), handler)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::body::Body;
 
-    fn request(header: &str, value: &str) -> Request {
-        Request::builder().header(header, value).body(Body::empty()).unwrap()
+    fn headers(header: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::HeaderName::from_static(header), HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn a_path_has_one_endpoint_and_its_name_is_one_segment() {
+        let found = |path| Route::find(path).map(|(route, name)| (route.path, name));
+        assert_eq!(found("/elections/a%2Fb/campaign"), Some(("/elections/{name}/campaign", "a%2Fb")));
+        assert_eq!(found("/elections/campaign"), Some(("/elections/{name}", "campaign")));
+        assert_eq!(found("/elections"), Some(("/elections", "")));
+        assert_eq!(found("/page/shared/base.css"), Some(("/page/{file}", "shared/base.css")));
+        for other in
+            ["/elections/", "/page/", "/elections//campaign", "/elections/a/b", "/elections/a/", "/leader/"]
+        {
+            assert_eq!(found(other), None, "{other}");
+        }
     }
 
     #[test]
     fn only_localhost_and_ip_addresses_are_accepted_as_host() {
         for host in ["localhost", "LOCALHOST:7480", "127.0.0.1:7480", "[::1]:7480", "[::1]", "10.0.0.1"] {
-            assert!(is_local_host(&request("host", host)), "{host}");
+            assert!(is_local_host(&headers("host", host)), "{host}");
         }
         for host in ["evil.example", "evil.example:7480", "localhost.evil.example", "127.0.0.1.evil.example"]
         {
-            assert!(!is_local_host(&request("host", host)), "{host}");
+            assert!(!is_local_host(&headers("host", host)), "{host}");
         }
     }
 
     #[test]
     fn the_bearer_token_has_the_form_of_rfc_6750() {
-        assert_eq!(bearer(&request("authorization", "Bearer correct-horse")), Some(&b"correct-horse"[..]));
+        assert_eq!(bearer(&headers("authorization", "Bearer correct-horse")), Some(&b"correct-horse"[..]));
         for other in ["Basic correct-horse", "Bearer", "correct-horse", ""] {
-            assert_eq!(bearer(&request("authorization", other)), None, "{other}");
+            assert_eq!(bearer(&headers("authorization", other)), None, "{other}");
         }
     }
 }

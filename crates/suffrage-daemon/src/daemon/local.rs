@@ -22,19 +22,18 @@
 //! before it listens, and listens before it appears at the path.
 
 use std::fs::{self, File, OpenOptions};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown,
 };
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
-use axum::serve::Listener;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -45,14 +44,17 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::SHUTDOWN_TIMEOUT;
-use super::serve::{Limits, serve};
+use super::serve::{Handlers, Limits, serve};
+use super::stream::Listener;
 use suffrage_node::Error;
 use suffrage_node::config::{Config, LocalSocket};
 
+/// The time after which a connection is registered with the runtime, if its answer has not come.
+const BRIEF: Duration = Duration::from_millis(5);
 /// As many connections wait to be accepted as the system allows.
 const LONGEST_BACKLOG: i32 = -1;
 
@@ -97,10 +99,10 @@ impl Local {
         }
     }
 
-    pub(super) fn start(bound: Bound, router: Router) -> Local {
+    pub(super) fn start(bound: Bound, handlers: Arc<dyn Handlers>) -> Local {
         let Bound { path, listener, lock } = bound;
         let (shut_down, shutdown) = watch::channel(false);
-        let server = tokio::spawn(serve(Accepted(listener), router, Limits::of_local(), shutdown));
+        let server = tokio::spawn(serve(Listener::Local(listener), handlers, Limits::of_local(), shutdown));
         Local { path, shut_down, server, _lock: lock }
     }
 
@@ -185,36 +187,16 @@ fn group_id(group: &str) -> io::Result<u32> {
     groups.lines().find_map(number).ok_or_else(unknown)
 }
 
-/// The connections of a Unix socket, for [`serve`].
-struct Accepted(UnixListener);
-
-impl Listener for Accepted {
-    type Io = LocalStream;
-    type Addr = LocalPeer;
-
-    async fn accept(&mut self) -> (LocalStream, LocalPeer) {
-        loop {
-            match self.0.accept().await {
-                Ok((stream, _)) => {
-                    let stream = Arc::new(stream);
-                    return (LocalStream(Arc::clone(&stream)), LocalPeer(stream));
-                }
-                Err(error) => {
-                    // Usually too many open files: retry when some may be closed.
-                    warn!("cannot accept a connection: {error}");
-                    sleep(Duration::from_secs(1)).await;
-                }
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<LocalPeer> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
 /// A connection. It is never shut down in one direction: dropping it closes it.
 pub(super) struct LocalStream(Arc<UnixStream>);
+
+impl LocalStream {
+    /// A connection, and the other side of it.
+    pub(super) fn new(stream: UnixStream) -> (LocalStream, LocalPeer) {
+        let stream = Arc::new(stream);
+        (LocalStream(Arc::clone(&stream)), LocalPeer(stream))
+    }
+}
 
 impl AsyncRead for LocalStream {
     fn poll_read(
@@ -224,11 +206,8 @@ impl AsyncRead for LocalStream {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read(buffer.initialize_unfilled()) {
-                Ok(count) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
+            match self.0.try_read_buf(buffer) {
+                Ok(_) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -261,6 +240,12 @@ impl AsyncWrite for LocalStream {
 pub(super) struct LocalPeer(Arc<UnixStream>);
 
 impl LocalPeer {
+    /// Whether the process that opened the connection was of root or of the user of this node.
+    pub(super) fn is_operator(&self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.0.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
+    }
+
     /// Watches the client from now on. An error if it has given up already.
     pub(super) fn watch(&self) -> io::Result<Watch> {
         // 0 is the number of a process that is not visible here.
@@ -278,10 +263,45 @@ impl LocalPeer {
         Watch { socket, process: None }.closed().await;
     }
 
+    /// Whether the connection is closed in both directions at the client's end by now.
+    pub(super) fn is_closed(&self) -> bool {
+        poll_now(&mut [PollFd::new(&self.0, PollFlags::empty())])[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// The output of a future. None if the connection is closed before the future is ready, or when it is: nobody can read
+    /// the output.
+    pub(super) async fn while_open<F: Future>(&self, future: F) -> Option<F::Output> {
+        let (mut future, mut begun) = (pin!(future), false);
+        let brief = poll_fn(|cx| {
+            if begun && self.is_closed() {
+                return Poll::Ready(None);
+            }
+            begun = true;
+            future.as_mut().poll(cx).map(Some)
+        });
+        // Most outputs come at once. To register a file descriptor costs more than to look again.
+        if let Ok(output) = timeout(BRIEF, brief).await {
+            return output;
+        }
+        tokio::select! {
+            biased;
+            () = self.closed() => None,
+            output = future => Some(output),
+        }
+    }
+
     /// A copy with a registration of its own: it does not disturb the reads and writes of the connection.
     fn watched_socket(&self) -> io::Result<AsyncFd<OwnedFd>> {
         register(self.0.as_fd().try_clone_to_owned()?, Interest::WRITABLE)
     }
+}
+
+/// What the kernel says of these file descriptors now.
+fn poll_now<'e, 'f>(events: &'e mut [PollFd<'f>]) -> &'e [PollFd<'f>] {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // Interrupted: try again.
+    while poll(events, Some(&now)) == Err(Errno::INTR) {}
+    events
 }
 
 /// A pidfd of a process; none if this system cannot watch processes. An error if the process is dead. A dead process whose
@@ -327,11 +347,9 @@ impl Watch {
 
     /// Whether the client has given up already.
     pub(super) fn is_gone(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = vec![PollFd::new(&self.socket, PollFlags::empty())];
         events.extend(self.process.as_ref().map(|process| PollFd::new(process, PollFlags::IN)));
-        // Interrupted: try again.
-        while poll(&mut events, Some(&now)) == Err(Errno::INTR) {}
+        let events = poll_now(&mut events);
         events[0].revents().contains(PollFlags::HUP)
             || events.get(1).is_some_and(|process| process.revents().contains(PollFlags::IN))
     }

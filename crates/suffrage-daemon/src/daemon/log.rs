@@ -17,6 +17,8 @@ use suffrage_node::lease::{Leader, MismatchedNode, Node, NodeEvent, NodeState, V
 use suffrage_node::resolver::Lookup;
 use tokio::sync::{mpsc, watch};
 
+use super::live::Changes;
+
 /// The interval of the summary of dropped datagrams: one line per interval, whatever the rate.
 const SUMMARY: Duration = Duration::from_secs(10);
 /// The interval at which the contact with the voters is read.
@@ -39,9 +41,10 @@ pub(super) fn start(config: &Config) {
 }
 
 /// Logs every change of leaders that the node learns of, requests to hand over, and why voters refuse its candidates, until
-/// the node stops.
-pub(super) async fn events(mut events: mpsc::UnboundedReceiver<NodeEvent>) {
+/// the node stops. Changes of leaders also go to the open pages.
+pub(super) async fn events(mut events: mpsc::UnboundedReceiver<NodeEvent>, changes: Changes) {
     while let Some(event) = events.recv().await {
+        changes.send(&event);
         match event {
             NodeEvent::LeaderChanged { election, .. } if &*election == super::PROBE_ELECTION => {}
             NodeEvent::LeaderChanged { election, leader } => {
@@ -260,6 +263,7 @@ mod tests {
             reply_age: (voter != 3).then_some(Duration::from_millis(4_000)),
             silent,
             not_voting: None,
+            round_trip: None,
         };
         let contacts = |two, three| [contact(1, false), contact(2, two), contact(3, three)];
         let mut silent = BTreeSet::new();

@@ -6,34 +6,30 @@
 //! ```
 //!
 //! Long polls and server-sent events are answers without a time limit. A connection beyond the limit is an
-//! [`OverflowConnection`]: it gets one answer without waiting, and is closed. So health checks and renewals get
+//! overflow connection: it gets one answer without waiting, and is closed. So health checks and renewals get
 //! through however many clients wait. When the overflow is full too, connections wait in the listen queue.
 //!
-//! Requests of the Unix socket have a [`LocalPeer`] as an extension. Their bodies are JSON, whatever they are declared as:
-//! no browser can send them, so that the declared type protects from nothing.
+//! Requests of the Unix socket have a [`LocalPeer`].
 
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use super::http::Response;
 use super::local::LocalPeer;
+use super::stream::{Listener, Stream};
 
 /// The most connections, however many files the process may open.
 const MOST_CONNECTIONS: u64 = 1_024;
@@ -43,27 +39,23 @@ const MOST_LOCAL_CONNECTIONS: u64 = 65_536;
 /// The file descriptors of a connection of the Unix socket: the connection, a copy, and the process.
 const LOCAL_FILES: u64 = 3;
 
-/// The other side of a connection.
-pub(super) trait Peer: Send + 'static {
+/// The connection that a request came on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origin {
+    /// Whether the connection is an overflow connection: the request is answered without waiting.
+    pub(super) overflow: bool,
     /// The process on this machine that has opened the connection.
-    fn local(self) -> Option<LocalPeer>;
+    pub(super) peer: Option<LocalPeer>,
 }
 
-impl Peer for SocketAddr {
-    fn local(self) -> Option<LocalPeer> {
-        None
-    }
-}
+/// A response that is not ready yet.
+pub(super) type Responding = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-impl Peer for LocalPeer {
-    fn local(self) -> Option<LocalPeer> {
-        Some(self)
-    }
+/// The handlers of requests.
+pub(super) trait Handlers: Send + Sync + 'static {
+    /// Responds to a request.
+    fn respond(self: Arc<Self>, request: hyper::Request<Incoming>, origin: Origin) -> Responding;
 }
-
-/// Marks a request of a connection beyond the limit: it is answered without waiting.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OverflowConnection;
 
 /// The limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -109,14 +101,12 @@ impl Limits {
 }
 
 /// Serves connections until the shutdown; then finishes the requests that have begun.
-pub(super) async fn serve<L: Listener>(
-    mut listener: L,
-    router: Router,
+pub(super) async fn serve(
+    mut listener: Listener,
+    handlers: Arc<dyn Handlers>,
     limits: Limits,
     mut shutdown: watch::Receiver<bool>,
-) where
-    L::Addr: Peer,
-{
+) {
     let room = Arc::new(Semaphore::new(limits.most));
     let overflow = Arc::new(Semaphore::new(limits.overflow));
     let mut connections = JoinSet::new();
@@ -134,9 +124,10 @@ pub(super) async fn serve<L: Listener>(
             () = until_shutdown(&mut shutdown) => break,
             Some(_) = connections.join_next() => {}
             ((stream, peer), place, overflows) = next => {
-                let (router, stop) = (router.clone(), stop.clone());
+                let (handlers, stop) = (Arc::clone(&handlers), stop.clone());
+                let origin = Origin { overflow: overflows, peer };
                 connections.spawn(async move {
-                    let conversation = serve_connection(stream, peer.local(), router, limits, overflows, stop);
+                    let conversation = serve_connection(stream, origin, handlers, limits, stop);
                     if overflows {
                         // Also bounds the time for the body and the answer.
                         _ = timeout(limits.brief * 3, conversation).await;
@@ -159,31 +150,24 @@ async fn until_shutdown(shutdown: &mut watch::Receiver<bool>) {
 
 /// Serves one connection.
 async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Option<LocalPeer>,
-    router: Router,
+    stream: Stream,
+    origin: Origin,
+    handlers: Arc<dyn Handlers>,
     limits: Limits,
-    overflows: bool,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let asked = AtomicBool::new(false);
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+    let overflows = origin.overflow;
+    let is_local = origin.peer.is_some();
+    let service = service_fn(|request| {
         asked.store(true, Ordering::Relaxed);
-        if overflows {
-            request.extensions_mut().insert(OverflowConnection);
-        }
-        if let Some(peer) = &peer {
-            request.extensions_mut().insert(peer.clone());
-            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        router.call(request)
+        Arc::clone(&handlers).respond(request, origin.clone())
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!overflows);
     // A client of the Unix socket that has closed one direction only may still read. The price: no answer that waits is
     // cancelled when its client has hung up. Handlers that wait look themselves (`LocalPeer::closed`).
-    builder.half_close(peer.is_some());
+    builder.half_close(is_local);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut first = pin!(sleep(if overflows { limits.brief } else { limits.first }));
     let (mut waits, mut stops) = (true, false);
@@ -214,16 +198,17 @@ async fn serve_connection(
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::net::SocketAddr;
 
-    use axum::Extension;
-    use axum::routing::{get, post};
+    use hyper::body::Body as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::Notify;
     use tokio::task::JoinHandle;
 
     use super::*;
+    use crate::daemon::http::Body;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -235,28 +220,47 @@ mod tests {
         server: JoinHandle<()>,
     }
 
+    /// Tells the kind of connection, waits, or echoes.
+    struct Paths {
+        begun: Arc<Notify>,
+    }
+
+    impl Handlers for Paths {
+        fn respond(self: Arc<Self>, request: hyper::Request<Incoming>, origin: Origin) -> Responding {
+            Box::pin(async move {
+                let answer = match request.uri().path() {
+                    "/slow" => {
+                        self.begun.notify_one();
+                        sleep(Duration::from_millis(1_500)).await;
+                        "slow".to_string()
+                    }
+                    "/echo" => read(request.into_body()).await,
+                    _ if origin.overflow => "overflow".to_string(),
+                    _ => "fine".to_string(),
+                };
+                Ok(Response::new(Body::from(answer)))
+            })
+        }
+    }
+
+    async fn read(mut body: Incoming) -> String {
+        let mut data = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            data.extend(frame.ok().and_then(|frame| frame.into_data().ok()).unwrap_or_default());
+        }
+        String::from_utf8(data).unwrap()
+    }
+
     impl Served {
         async fn start(most: usize, overflow: usize, first: u64, idle: u64) -> Served {
             let (first, idle) = (Duration::from_millis(first), Duration::from_millis(idle));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let begun = Arc::new(Notify::new());
-            let notify = Arc::clone(&begun);
-            let slow = move || {
-                notify.notify_one();
-                async {
-                    sleep(Duration::from_millis(1_500)).await;
-                    "slow"
-                }
-            };
-            let who = |overflow: Option<Extension<OverflowConnection>>| async move {
-                if overflow.is_some() { "overflow" } else { "fine" }
-            };
-            let echo = post(|data: String| async { data });
-            let router = Router::new().route("/", get(who)).route("/slow", get(slow)).route("/echo", echo);
+            let handlers = Arc::new(Paths { begun: Arc::clone(&begun) });
             let (shutdown, stop) = watch::channel(false);
             let limits = Limits { most, overflow, first, idle, brief: first };
-            let server = tokio::spawn(serve(listener, router, limits, stop));
+            let server = tokio::spawn(serve(Listener::Plain(listener), handlers, limits, stop));
             Served { address, shutdown, begun, server }
         }
 

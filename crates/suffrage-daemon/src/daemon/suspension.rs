@@ -50,8 +50,8 @@ impl Suspension {
         let kept = listener.into_std().map_err(failed)?;
         let listener = kept.try_clone().and_then(TcpListener::from_std).map_err(failed)?;
         let (credentials, in_use) = watch::channel(Arc::new(credentials.clone()));
-        let router = http::suspended_router(known, in_use);
-        let http = Http::start(listener, credentials, router)?;
+        let api = http::Api::suspended(known, in_use);
+        let http = Http::start(listener, credentials, api)?;
         Ok(Suspension { failure, http: Some((http, kept)) })
     }
 

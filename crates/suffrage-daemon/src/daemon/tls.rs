@@ -10,16 +10,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::Listener;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::credentials::Credentials;
 
@@ -31,13 +30,11 @@ const MOST_HANDSHAKES: usize = 256;
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 55\r\n\
 Connection: close\r\n\r\n{\"error\":\"this server uses TLS: use https:// instead\"}\n";
 
-type Connection = (TlsStream<TcpStream>, SocketAddr);
-
 /// A listener for TLS connections.
 pub(super) struct Tls {
     listener: TcpListener,
     credentials: watch::Receiver<Arc<Credentials>>,
-    handshakes: JoinSet<Option<Connection>>,
+    handshakes: JoinSet<Option<TlsStream<TcpStream>>>,
     /// The same handshakes in the order of their begin. Some may have ended.
     order: VecDeque<AbortHandle>,
 }
@@ -56,7 +53,7 @@ impl Tls {
         let handshake = self.handshakes.spawn(async move {
             let accepted = timeout(HANDSHAKE_TIMEOUT, handshake(stream, server)).await;
             match accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                Ok(stream) => Some((stream, from)),
+                Ok(stream) => Some(stream),
                 Err(error) => {
                     // Any client can cause this at any rate: log it at debug level only.
                     debug!(client = %from, "TLS handshake failed: {error}");
@@ -76,31 +73,21 @@ impl Tls {
     }
 }
 
-impl Listener for Tls {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> Connection {
+impl Tls {
+    /// Waits for the next connection whose handshake is complete. Cancel-safe.
+    pub(super) async fn accept(&mut self) -> io::Result<TlsStream<TcpStream>> {
         loop {
             tokio::select! {
                 biased;
-                Some(ended) = self.handshakes.join_next() => if let Ok(Some(connection)) = ended {
-                    return connection;
+                Some(ended) = self.handshakes.join_next() => if let Ok(Some(stream)) = ended {
+                    return Ok(stream);
                 },
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, from)) => self.start_handshake(stream, from),
-                    Err(error) => {
-                        // Usually too many open files: retry when some may be closed.
-                        warn!("cannot accept a connection: {error}");
-                        sleep(Duration::from_secs(1)).await;
-                    }
-                },
+                accepted = self.listener.accept() => {
+                    let (stream, from) = accepted?;
+                    self.start_handshake(stream, from);
+                }
             }
         }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod connections;
 mod documents;
+mod library;
 mod moves;
 mod tls;
 mod visibility;

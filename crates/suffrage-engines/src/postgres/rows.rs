@@ -359,7 +359,7 @@ impl Rows {
         if columns.names.is_empty() {
             return Ok(Vec::new());
         }
-        session.query(sql, parameters, within, self.settings()).await
+        session.query_prepared(sql, parameters, within, self.settings()).await
     }
 
     /// Queries the session of the rows.

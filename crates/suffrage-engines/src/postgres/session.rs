@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::NoTls;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryMessage, Statement};
 
 use super::settings::{Host, Settings};
 use crate::Error;
@@ -172,6 +172,8 @@ struct Backend {
 pub(super) struct Session {
     client: Client,
     backend: Backend,
+    /// The statements that the server has parsed already, by their text.
+    prepared: Mutex<BTreeMap<String, Statement>>,
     /// Whether the table existed when the session was opened.
     has_table: bool,
     closed: watch::Receiver<bool>,
@@ -181,6 +183,18 @@ pub(super) struct Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Waits for the rows of a query within this time.
+async fn limited(
+    query: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+    within: Duration,
+    settings: &Settings,
+) -> Result<Vec<Row>, Error> {
+    match timeout(within, query).await {
+        Ok(rows) => rows.map_err(|error| explain(&error, settings)),
+        Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
     }
 }
 
@@ -195,10 +209,39 @@ impl Session {
         within: Duration,
         settings: &Settings,
     ) -> Result<Vec<Row>, Error> {
-        match timeout(within, self.client.query_typed(sql, parameters)).await {
-            Ok(rows) => rows.map_err(|error| explain(&error, settings)),
-            Err(_) => Err(unavailable(format!("no answer within {within:?}"))),
+        limited(self.client.query_typed(sql, parameters), within, settings).await
+    }
+
+    /// A query within this time, by a statement that the server keeps until the session ends. For queries that are sent
+    /// again and again: the server parses them once, and plans them again only if that is worth it.
+    pub(super) async fn query_prepared(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        within: Duration,
+        settings: &Settings,
+    ) -> Result<Vec<Row>, Error> {
+        let query = async {
+            let statement = self.prepare(sql, parameters).await?;
+            let values = parameters.iter().map(|(value, _)| *value).collect::<Vec<_>>();
+            self.client.query(&statement, &values).await
+        };
+        limited(query, within, settings).await
+    }
+
+    async fn prepare(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Statement, tokio_postgres::Error> {
+        let prepared = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(statement) = prepared().get(sql) {
+            return Ok(statement.clone());
         }
+        let types: Vec<Type> = parameters.iter().map(|(_, r#type)| r#type.clone()).collect();
+        let statement = self.client.prepare_typed(sql, &types).await?;
+        prepared().insert(sql.to_string(), statement.clone());
+        Ok(statement)
     }
 
     /// Statements without parameters, in one request.
@@ -373,7 +416,8 @@ impl Servers {
             }
         };
         let backend = Backend { host: index, pid: 0, start: String::new() };
-        let mut session = Session { client, backend, has_table: false, closed, task };
+        let mut session =
+            Session { client, backend, prepared: Mutex::default(), has_table: false, closed, task };
         // The requests travel together. A standby refuses to listen.
         let (setup, listen) = (purpose.setup(&settings.table), format!("LISTEN \"{}\"", settings.channel));
         let listen = async {

@@ -44,7 +44,7 @@ fn a_report_is_plain_data() {
 #[test]
 fn a_bug_of_quorum_lease_is_found() {
     let out = succeed(
-        "suffrage-lab check quorum-lease --nodes 3 --voters 1 --resigns 0 --transfers 0 --ticks 1 --bug skip-silence --expect-violation",
+        "suffrage-lab check lease --nodes 3 --voters 1 --resigns 0 --transfers 0 --ticks 1 --bug skip-silence --expect-violation",
     );
     assert!(
         out.contains("1 crashes and restarts with its disk") && out.contains("So 2 and 3 believe"),

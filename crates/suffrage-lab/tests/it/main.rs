@@ -8,8 +8,10 @@ mod determinism;
 mod many_sockets;
 mod members;
 mod papers;
+mod pictures;
 mod scenarios;
 mod torture;
+mod traces;
 mod validate;
 
 /// Runs commands without starting processes.

@@ -93,6 +93,6 @@ fn json_has_times_in_seconds() {
     assert!(number(&value["simulated"]["crash"]["max"]) <= number(&value["failover_after_crash"]));
     let per_second = &value["per_second"];
     assert_eq!((&per_second["renewal_messages"], &per_second["leaders"]), (&10_000.0.into(), &10.into()));
-    // A hundred renewals of 59 bytes need five packets, from each of ten leaders to each of five voters and back.
-    assert_eq!(per_second["renewal_packets"], 500.0);
+    // A hundred renewals of 64 bytes need six packets, from each of ten leaders to each of five voters and back.
+    assert_eq!(per_second["renewal_packets"], 600.0);
 }

@@ -128,7 +128,7 @@ fn packets_are_per_peer_and_messages_per_election() {
     assert!((traffic.enquiries - 2.0 * 6.0 / 2.25).abs() < 1e-9);
     let traffic = timings.traffic(&Load { names: 100_000, ..load });
     assert_eq!(traffic.renewals, 600_000.0);
-    assert_eq!(traffic.packets, (100_000.0 * 59.0 / 1_200.0_f64).ceil() * 6.0);
+    assert_eq!(traffic.packets, (100_000.0 * 64.0 / 1_200.0_f64).ceil() * 6.0);
     let spread = timings.traffic(&Load { names: 100_000, leaders: 100_000, ..load });
     assert_eq!(spread.packets, spread.renewals, "nothing goes together");
 }

@@ -105,7 +105,13 @@ impl Harness {
             self.due();
         }
         let (request, promised) = (self.candidate.request, 5);
-        let grant = Some(Grant { token: token(5), holder: NodeId(leader), boot: BOOT, attribute: 10 });
+        let grant = Some(Grant {
+            token: token(5),
+            holder: NodeId(leader),
+            boot: BOOT,
+            attribute: 10,
+            value: crate::ValueVersion::NONE,
+        });
         voters
             .flat_map(|voter| {
                 self.receive(voter, Reply::Status { request, promised, grant, longest: LONGEST })
@@ -127,7 +133,13 @@ fn rejected(request: Request) -> Reply {
 }
 
 fn held(request: Request) -> Reply {
-    let grant = Grant { token: token(5), holder: NodeId(3), boot: BOOT, attribute: 10 };
+    let grant = Grant {
+        token: token(5),
+        holder: NodeId(3),
+        boot: BOOT,
+        attribute: 10,
+        value: crate::ValueVersion::NONE,
+    };
     Reply::Held { request, grant, remaining: Span::UNIT }
 }
 
@@ -706,7 +718,13 @@ fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
     harness.wait(1_000);
     harness.due();
     let request = harness.candidate.request;
-    let grant = Some(Grant { token: token(5), holder: NodeId(4), boot: BOOT, attribute: 10 });
+    let grant = Some(Grant {
+        token: token(5),
+        holder: NodeId(4),
+        boot: BOOT,
+        attribute: 10,
+        value: crate::ValueVersion::NONE,
+    });
     let status = |longest| Reply::Status { request, promised: 5, grant, longest };
     let done: Vec<Effect> = (1..=3).flat_map(|voter| harness.receive(voter, status(longest))).collect();
     assert_eq!((asks(&done), claims(&done)), (vec![], false), "it would depose the leader in vain");

@@ -5,7 +5,7 @@
 //!   join                            join with the engine's default configuration
 //!   join ttl 20 rank 3 failback 50 margin 5 standing
 //!   leave, stand, stand once, campaign, withdraw, resign
-//!   transfer 3, release, release 3, move, move 3, health off, rank 7, pin, unpin
+//!   transfer 3, release, release 3, move, move 3, health off, rank 7, value 5, pin, unpin
 //!   voters adopt, voters adopt without 3, voters add 4, voters remove 3, voters stop
 //! ```
 //!
@@ -106,6 +106,9 @@ pub enum Action {
     Health(bool),
     /// Set the rank of the node.
     Rank(Attribute),
+    /// Set the value that the node has as the leader to the [numbered](crate::Value::numbered) one, which is for scenarios;
+    /// 0 takes it back. Applications set any text by [`Engine::set_value`](super::Engine::set_value).
+    Value(u32),
     /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
     /// released or unpinned. If the node is told to hand over and the work does not end within the stop margin, a pinned
     /// lease is not released, but expires. A node without a lease ignores the command.
@@ -208,6 +211,7 @@ impl fmt::Display for Action {
             Action::Move(Some(to)) => write!(f, "move {to}"),
             Action::Health(healthy) => write!(f, "health {}", if *healthy { "on" } else { "off" }),
             Action::Rank(attribute) => write!(f, "rank {attribute}"),
+            Action::Value(number) => write!(f, "value {number}"),
             Action::Pin(true) => f.write_str("pin"),
             Action::Pin(false) => f.write_str("unpin"),
             Action::ChangeVoters(VoterChange::Adopt) => f.write_str("voters adopt"),
@@ -230,7 +234,7 @@ impl FromStr for Command {
         let error = || {
             format!(
                 "`{text}` is not a command: use join, leave, stand, stand once, campaign, withdraw, resign, transfer \
-                 ID, release [ID], move [ID], health on|off, rank NUMBER, pin, unpin, voters adopt, \
+                 ID, release [ID], move [ID], health on|off, rank NUMBER, value NUMBER, pin, unpin, voters adopt, \
                  voters adopt without ID, voters add ID, voters remove ID or voters stop, and append ` in NAME` for \
                  one election"
             )
@@ -263,6 +267,7 @@ fn parse_action(text: &str) -> Option<Action> {
             _ => return None,
         },
         "rank" => Action::Rank(words.next()?.parse().ok()?),
+        "value" => Action::Value(words.next()?.parse().ok()?),
         "pin" => Action::Pin(true),
         "unpin" => Action::Pin(false),
         "voters" => {
@@ -346,7 +351,7 @@ mod tests {
     }
 
     fn any_action(rng: &mut Rng) -> Action {
-        match rng.below(19) {
+        match rng.below(20) {
             0 => Action::Join(None),
             1 => Action::Join(Some(CandidateConfig {
                 ttl: Span::from_nanos(rng.below(24 * 3_600_000_000_000)),
@@ -370,6 +375,7 @@ mod tests {
             14 => Action::ChangeVoters(VoterChange::Remove(NodeId(rng.bits()))),
             15 => Action::ChangeVoters(VoterChange::AdoptWithout(NodeId(rng.bits()))),
             16 => Action::Release(rng.chance(0.5).then(|| NodeId(rng.bits()))),
+            18 => Action::Value(rng.bits() as u32),
             17 => Action::Move(rng.chance(0.5).then(|| NodeId(rng.bits()))),
             _ => Action::StopChange,
         }
@@ -408,6 +414,8 @@ mod tests {
             "move 1 2",
             "join margin",
             "health",
+            "value",
+            "value x",
             "health maybe",
             "join ttl",
             "join 7",

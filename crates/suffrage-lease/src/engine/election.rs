@@ -8,6 +8,7 @@ use super::config::{CandidateConfig, EngineConfig, LONGEST_POLL};
 use super::timer_queue::ENTRY_MEMORY;
 use crate::candidate::{Candidate, HandOver, Lease, Stage};
 use crate::message::{Grant, Name, Reply};
+use crate::value::{Value, ValueVersion};
 use crate::voter::Voter;
 
 /// How often in a row a defeated candidate retries by itself before it waits for a wake-up.
@@ -37,6 +38,8 @@ pub struct ElectionState {
     pub(super) name: Name,
     text: ElectionName,
     pub(super) candidate: Candidate,
+    /// The value that the node has as the leader.
+    value: Option<Value>,
     /// Whether the application asks to lead. If not, the node only observes.
     pub(super) standing: bool,
     /// Whether the node stops to stand after one leadership.
@@ -85,6 +88,7 @@ impl ElectionState {
             name: text.hash(),
             text,
             candidate,
+            value: None,
             standing: config.standing,
             once: false,
             healthy: true,
@@ -108,6 +112,21 @@ impl ElectionState {
     /// The election's name.
     pub fn name(&self) -> &ElectionName {
         &self.text
+    }
+
+    /// The value that the node has as the leader.
+    pub fn value(&self) -> Option<&Value> {
+        self.value.as_ref()
+    }
+
+    /// The version of that value.
+    pub fn value_version(&self) -> ValueVersion {
+        self.candidate.value_version()
+    }
+
+    /// Sets the value. False if it is the same as before.
+    pub(super) fn replace_value(&mut self, value: Option<Value>) -> bool {
+        value != std::mem::replace(&mut self.value, value.clone())
     }
 
     /// The lease that the node holds, if it is valid at this moment.

@@ -25,6 +25,7 @@ use super::Engine;
 use super::command::ElectionName;
 use super::effects::NodeEffects;
 use crate::message::{Body, Grant, Name, Reply};
+use crate::value::{Value, ValueVersion};
 use crate::voter::{Voter, per_entry};
 
 /// A value that no later input depends on: two engines that differ only in it are equal, and the model checker explores
@@ -71,6 +72,8 @@ pub enum Report {
     Granted(GrantChange),
     /// A voter has refused a candidate.
     Refused(Refusal),
+    /// Another [value](crate::Value) of the leader is known, or none, in an election that the node has joined.
+    ValueChanged(ElectionName),
 }
 
 /// An election that a node has not joined, as its voter knows it: one vote, not a majority.
@@ -82,6 +85,8 @@ pub struct GrantedElection {
     pub text: Option<ElectionName>,
     /// The lease that the voter has granted, and when it expires.
     pub grant: Option<(Grant, Time)>,
+    /// The value of the holder, if this node knows it.
+    pub value: Option<(ValueVersion, Value)>,
     /// When the voter granted another lease, or the last one ended.
     pub since: Time,
 }
@@ -119,6 +124,11 @@ impl GrantNotes {
     /// The node has left an election that its voter has granted.
     pub(super) fn on_left(&mut self, now: Time, name: Name, text: ElectionName) {
         self.notes.insert(name, GrantNote { text: Some(text), since: Unobserved(now) });
+    }
+
+    /// Reports to the operator.
+    pub(super) fn report(&mut self, report: Report) {
+        self.reports.0.push(report);
     }
 
     /// A voter has refused a candidate of this node.
@@ -165,15 +175,22 @@ impl Engine {
     /// The elections that this node's voter has granted or that candidates wait for since, and that the node has not
     /// joined.
     pub fn granted(&self, now: Time) -> impl Iterator<Item = GrantedElection> {
-        let voter = self.voter();
-        let known = move |(&name, note): (&Name, &GrantNote)| {
-            let voter: &Voter = voter?;
-            let grant = voter.grant(now, name);
-            let listed = grant.is_some() || voter.live_waiters(now, name).next().is_some();
-            let (text, since) = (note.text.clone(), note.since.0);
-            listed.then_some(GrantedElection { name, text, grant, since })
-        };
-        self.grants.notes.iter().filter_map(known)
+        self.grants.notes.iter().filter_map(move |(&name, note)| self.describe(now, name, note))
+    }
+
+    /// One of these elections.
+    pub fn granted_election(&self, now: Time, name: Name) -> Option<GrantedElection> {
+        self.describe(now, name, self.grants.notes.get(&name)?)
+    }
+
+    fn describe(&self, now: Time, name: Name, note: &GrantNote) -> Option<GrantedElection> {
+        let voter: &Voter = self.voter()?;
+        let grant = voter.grant(now, name);
+        let listed = grant.is_some() || voter.live_waiters(now, name).next().is_some();
+        let (text, since) = (note.text.clone(), note.since.0);
+        let value = grant.and_then(|(grant, _)| self.value(name, grant.token));
+        let value = value.map(|(version, value)| (version, value.clone()));
+        listed.then_some(GrantedElection { name, text, grant, value, since })
     }
 
     /// The time at which the voter granted another lease of an election that the node has not joined, or at which the last
@@ -190,6 +207,7 @@ impl Engine {
                 VoterReport::Granted(grant) => self.grants.on_granted(now, name, grant),
                 VoterReport::Forgotten => _ = self.grants.notes.remove(&name),
             }
+            self.drop_value(now, name);
         }
     }
 

@@ -55,6 +55,7 @@ impl Engine {
             self.grants.on_left(cx.now(), state.name, state.name().clone());
         }
         self.free_indices.push(index);
+        self.update_value(cx, state.name, false);
         if let Some(config) = state.rejoin.as_deref() {
             self.join(cx, state.name(), Some(*config));
         }

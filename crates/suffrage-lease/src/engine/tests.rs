@@ -3,6 +3,7 @@
 mod hand_over;
 mod membership;
 mod storm;
+mod values;
 mod visibility;
 
 use suffrage_core::{Announcement, Effects, Rng, Roster, SaveQueue};
@@ -422,7 +423,7 @@ fn a_pinned_lease_is_kept_from_claims_until_it_is_released() {
 #[test]
 fn an_election_takes_little_memory() {
     const { assert!(VOTER_MEMORY < 210, "at a voter") };
-    const { assert!(ELECTION_MEMORY < 610, "at the candidate's node, with a short name") };
+    const { assert!(ELECTION_MEMORY < 635, "at the candidate's node, with a short name") };
 }
 
 #[test]
@@ -470,7 +471,14 @@ impl Leaderless {
         let mut nodes = [NodeId(1), NodeId(2)].map(|id| Harness::of(id, voters.clone(), Start::Fresh));
         let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Leaderless::TTL), 0);
         let prepare = Ask::Prepare { request: Request(1), token, attribute };
-        let propose = Ask::Propose { request: Request(2), token, ttl, attribute, renewal: false };
+        let propose = Ask::Propose {
+            request: Request(2),
+            token,
+            ttl,
+            attribute,
+            renewal: false,
+            value: crate::ValueVersion::NONE,
+        };
         for node in &mut nodes {
             let led = [prepare, propose].map(|ask| about(Name::of(name), Body::Ask(ask)));
             node.receive(at(0), NodeId(3), led);
@@ -568,7 +576,13 @@ fn a_node_whose_voter_is_silent_does_not_retry_after_held() {
     let saved = Saved { ceiling: 1_000, longest, ..Saved::blank(DiskId(1), founding) };
     let mut harness = Harness::of(ME, config, Start::Recovered(Some(saved)));
     harness.stand(at(0), "x");
-    let grant = Grant { token: Token::after(2_000), holder: NodeId(2), boot: Boot(5), attribute: 0 };
+    let grant = Grant {
+        token: Token::after(2_000),
+        holder: NodeId(2),
+        boot: Boot(5),
+        attribute: 0,
+        value: crate::ValueVersion::NONE,
+    };
     let (mut prepared, mut enquired) = (0, None);
     for millis in 0..200 {
         while harness.fire_timer(at(millis)) {}

@@ -107,7 +107,11 @@ impl Cluster {
         for index in voters {
             self.ask(index, from, Ask::Prepare { request, token, attribute: 0 });
             let renewal = false;
-            self.ask(index, from, Ask::Propose { request, token, ttl, attribute: 0, renewal });
+            self.ask(
+                index,
+                from,
+                Ask::Propose { request, token, ttl, attribute: 0, renewal, value: crate::ValueVersion::NONE },
+            );
         }
     }
 
@@ -171,7 +175,18 @@ fn renewals_cost_an_observer_nothing() {
     for index in 0..3 {
         let (request, token) = (Number(8), Token::after(0));
         let ttl = Span::from_millis(30);
-        cluster.ask(index, NodeId(5), Ask::Propose { request, token, ttl, attribute: 0, renewal: true });
+        cluster.ask(
+            index,
+            NodeId(5),
+            Ask::Propose {
+                request,
+                token,
+                ttl,
+                attribute: 0,
+                renewal: true,
+                value: crate::ValueVersion::NONE,
+            },
+        );
     }
     assert_eq!(cluster.received, received);
 }
@@ -208,7 +223,13 @@ fn replies_of_silent_voters_expire() {
 fn notices_and_replies_that_were_overtaken_are_ignored() {
     let mut cluster = Cluster::new();
     let grant = |holder: u64, number: u64| {
-        Some(Grant { token: Token::after(number - 1), holder: NodeId(holder), boot: Boot(1), attribute: 0 })
+        Some(Grant {
+            token: Token::after(number - 1),
+            holder: NodeId(holder),
+            boot: Boot(1),
+            attribute: 0,
+            value: crate::ValueVersion::NONE,
+        })
     };
     let request = cluster.observer.request;
     let hear = |cluster: &mut Cluster, reply| {

@@ -10,7 +10,7 @@ use super::{
     Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
     SessionRequest,
 };
-use crate::{Bug, CandidateConfig, Name};
+use crate::{Bug, CandidateConfig, Name, Value};
 
 /// The greatest number of elections that clients take part in at one node.
 pub const MAX_ELECTIONS: usize = 100_000;
@@ -30,6 +30,9 @@ pub trait LeaseControl {
 
     /// Changes the rank of the node's candidate.
     fn set_rank(&mut self, name: Name, rank: Attribute);
+
+    /// Sets the value that the node has as the leader.
+    fn set_value(&mut self, name: Name, value: Option<&Value>);
 
     /// Stops to stand. If the node leads, it releases the lease.
     fn withdraw(&mut self, name: Name);
@@ -109,7 +112,14 @@ impl SessionBroker {
             SessionRequest::Campaign(campaign) => {
                 queue.campaign(now, arrival, campaign, control.lease(name), replies);
             }
-            SessionRequest::Hold(lease) => queue.hold(arrival, lease, replies),
+            SessionRequest::Hold { lease, value } => queue.hold(arrival, (lease, value), replies),
+            SessionRequest::SetValue { session, value } => {
+                let set = queue.set_value(session, value);
+                replies.push((
+                    arrival.request,
+                    if set { Ok(SessionReply::ValueSet) } else { Err(SessionError::Expired) },
+                ));
+            }
             SessionRequest::Renew { session } => {
                 let renewed = queue.renew(now, arrival.received, session, control.lease(name));
                 replies.push((arrival.request, renewed));
@@ -270,19 +280,20 @@ impl SessionBroker {
             return Ok(());
         }
         match request {
-            SessionRequest::Campaign(_) | SessionRequest::Hold(_) if self.stopping => {
+            SessionRequest::Campaign(_) | SessionRequest::Hold { .. } if self.stopping => {
                 return Err(SessionError::Stopping);
             }
             SessionRequest::Campaign(CampaignRequest { session: Some(_), .. })
             | SessionRequest::Renew { .. }
+            | SessionRequest::SetValue { .. }
             | SessionRequest::Resign { .. } => return Err(SessionError::Expired),
             SessionRequest::Revoke { .. } => return Err(SessionError::NotLeading),
-            SessionRequest::Campaign(_) | SessionRequest::Hold(_)
+            SessionRequest::Campaign(_) | SessionRequest::Hold { .. }
                 if self.elections.len() >= MAX_ELECTIONS =>
             {
                 return Err(SessionError::TooManyElections);
             }
-            SessionRequest::Campaign(_) | SessionRequest::Hold(_) => {}
+            SessionRequest::Campaign(_) | SessionRequest::Hold { .. } => {}
         }
         let queue = SessionQueue::new(self.config);
         let election =
@@ -347,7 +358,9 @@ impl ElectionSessions {
     /// Stands for the first client in the queue; withdraws if there is none. False if the node cannot join.
     fn campaign(&mut self, name: Name, sessions: &SessionConfig, control: &mut impl LeaseControl) -> bool {
         let Some(lease) = self.queue.wanted() else {
-            if !self.queue.is_held() && self.joined.is_some() {
+            if self.queue.is_held() {
+                control.set_value(name, self.queue.value());
+            } else if self.joined.is_some() {
                 control.withdraw(name);
             }
             return true;
@@ -371,6 +384,7 @@ impl ElectionSessions {
         }
         if control.lease(name).is_none() {
             control.set_rank(name, lease.rank);
+            control.set_value(name, self.queue.value());
             control.campaign(name);
         }
         true

@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
 use super::{
-    CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
+    CampaignRequest, ClientValue, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply,
+    SessionRequest,
 };
-use crate::Bug;
+use crate::{Bug, Value};
 
 /// The greatest number of requests in flight. Beyond it the second oldest is forgotten. The oldest is kept, because its
 /// reply comes first.
@@ -54,7 +55,7 @@ pub struct ClientLease {
 }
 
 /// An action of a client, which the driver carries out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientAction {
     /// Send a request to a node, by its place in the list of nodes.
     Send {
@@ -130,6 +131,10 @@ pub struct SessionClient {
     /// How long the client waits for a reply at present. It begins at the configured timeout and doubles up to a ttl. A
     /// lease whose reply takes longer is over on arrival.
     reply_timeout: Span,
+    /// The value of the client as the leader.
+    value: ClientValue,
+    /// The number of the last request to set the value, until it is answered.
+    unset_value: Option<u64>,
 }
 
 impl SessionClient {
@@ -146,6 +151,8 @@ impl SessionClient {
             next_number: first_number,
             attempts: 0,
             reply_timeout: config.timeout,
+            value: ClientValue::default(),
+            unset_value: None,
         }
     }
 
@@ -189,6 +196,35 @@ impl SessionClient {
     /// Asks for this rank from the next session on.
     pub fn set_rank(&mut self, rank: Attribute) {
         self.config.lease.rank = rank;
+    }
+
+    /// The value of the client as the leader.
+    pub fn value(&self) -> Option<&Value> {
+        self.value.value.as_ref()
+    }
+
+    /// Whether the node has not confirmed the value of the client yet.
+    pub fn is_value_unset(&self) -> bool {
+        self.unset_value.is_some()
+    }
+
+    /// Changes the value of the client: at once if it leads, and otherwise when it begins to lead.
+    pub fn set_value(&mut self, now: Time, value: Option<Value>, actions: &mut Vec<ClientAction>) {
+        self.lapse(now, actions);
+        self.value = ClientValue { order: self.value.order + 1, value };
+        self.unset_value = Some(self.number());
+        self.send_value(actions);
+    }
+
+    /// Tells the node the value, if the client leads and the node has not confirmed it. Repeated with every renewal.
+    fn send_value(&mut self, actions: &mut Vec<ClientAction>) {
+        if let (Stage::Leading { .. }, Some(session), Some(_)) = (self.stage, self.session, self.unset_value)
+        {
+            let number = self.number();
+            self.unset_value = Some(number);
+            let request = SessionRequest::SetValue { session, value: self.value.clone() };
+            actions.push(ClientAction::Send { node: self.node, number, request });
+        }
     }
 
     /// Switches to another node, unless the client leads.
@@ -241,6 +277,7 @@ impl SessionClient {
                 let renew_at = now + self.config.timeout;
                 self.stage = Stage::Leading { lease, renew_at };
                 self.send(now, SessionRequest::Renew { session }, actions);
+                self.send_value(actions);
             }
             _ => {}
         }
@@ -257,6 +294,11 @@ impl SessionClient {
         self.lapse(now, actions);
         if self.resigning.is_some_and(|resigning| resigning.number == number) {
             self.resigning = None;
+            return;
+        }
+        if self.unset_value == Some(number) {
+            // A session that has expired is noticed by its renewal.
+            self.unset_value.take_if(|_| outcome == Ok(SessionReply::ValueSet));
             return;
         }
         let Some(position) = self.in_flight.iter().position(|request| request.number == number) else {
@@ -289,6 +331,7 @@ impl SessionClient {
             }
             Ok(
                 SessionReply::Superseded
+                | SessionReply::ValueSet
                 | SessionReply::Resigned
                 | SessionReply::Revoking { .. }
                 | SessionReply::Connection(_),
@@ -408,7 +451,8 @@ impl SessionClient {
     fn ask(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         let ClientConfig { lease, wait, .. } = self.config;
         self.stage = Stage::Campaigning { retry_at: now + wait + self.reply_timeout };
-        let campaign = CampaignRequest { session: self.session, lease, wait };
+        let value = (self.value.order > 0).then(|| self.value.clone());
+        let campaign = CampaignRequest { session: self.session, lease, wait, value };
         self.send(now, SessionRequest::Campaign(campaign), actions);
     }
 

@@ -24,6 +24,7 @@ use crate::engine::{
 };
 use crate::membership::Change;
 use crate::message::{Grant, Message, Name};
+use crate::value::Value;
 use crate::voter::Saved;
 
 /// The participants of an election at this node, besides the clients of sessions.
@@ -269,6 +270,15 @@ impl SessionEngine {
         }
     }
 
+    /// Sets the value that the node has as the leader of the election with this index. In an election that clients take part
+    /// in, they have the values.
+    pub fn set_value(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, value: Option<Value>) {
+        let name = self.engine.election(index).map(|state| state.name().hash());
+        if name.is_some_and(|name| !self.broker.has_joined(name)) {
+            self.input(cx, |engine, cx| engine.set_value(cx, index, value));
+        }
+    }
+
     /// Leaves all elections. The node leaves those that it leads when it has handed over, and then the engine
     /// [is empty](Engine::is_empty). Clients that lead are not waited for.
     pub fn leave_all(&mut self, cx: &mut Context<'_, Self>) {
@@ -437,6 +447,7 @@ impl SessionEngine {
             | Action::Campaign
             | Action::Health(true)
             | Action::Rank(_)
+            | Action::Value(_)
             | Action::Pin(_)
             | Action::Release(_)
             | Action::Move(_)
@@ -584,6 +595,14 @@ impl LeaseControl for Control<'_, '_> {
 
     fn set_rank(&mut self, name: Name, rank: Attribute) {
         self.act_in(name, Action::Rank(rank));
+    }
+
+    fn set_value(&mut self, name: Name, value: Option<&Value>) {
+        let Some(index) = self.engine.index_of(name) else { return };
+        if self.engine.election(index).is_some_and(|state| state.value() != value) {
+            let value = value.cloned();
+            self.input(|engine, cx| engine.set_value(cx, index, value));
+        }
     }
 
     fn withdraw(&mut self, name: Name) {

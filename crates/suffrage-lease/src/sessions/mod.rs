@@ -32,6 +32,9 @@
 //!
 //! **Clients by connection** share the queue, and renew nothing: see [`connection`].
 //!
+//! **Values.** The value of the client that leads is the value of the node as the leader. While no client leads, it is that
+//! of the client for which the node campaigns, so that the first proposal has its version.
+//!
 //! **A reply that nobody reads.** A reply counts as received unless the driver knows that nobody will ever read
 //! it ([`SessionBroker::on_reply_undelivered`]). A lost reply therefore costs time, never safety: the session stays
 //! until its ttl is over.
@@ -53,7 +56,7 @@ pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
 use self::connection::ConnectionState;
 pub use self::engine::{MembershipChange, SessionEngine};
 pub use self::queue::{MAX_CLIENTS, NodeLease, QueueAction, SessionQueue, longest_wait};
-use crate::{Bug, Drift};
+use crate::{Bug, Drift, Value};
 
 /// The id of a client's session. Anyone who knows the id can renew and resign, so ids are random and hard to guess.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,7 +133,7 @@ pub struct LeaseRequest {
 }
 
 /// A client's request to lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CampaignRequest {
     /// The session, for a client that has one already.
     pub session: Option<SessionId>,
@@ -138,16 +141,39 @@ pub struct CampaignRequest {
     pub lease: LeaseRequest,
     /// How long the client waits for the answer.
     pub wait: Span,
+    /// The value of the client as the leader. A request of a session without it leaves the earlier one.
+    pub value: Option<ClientValue>,
+}
+
+/// The value of a client as the leader.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClientValue {
+    /// A number that the client raises with every change: a request that arrives late does not bring an earlier value back.
+    pub order: u64,
+    /// The value; none to have none.
+    pub value: Option<Value>,
 }
 
 /// A request of a client or an operator to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionRequest {
     /// The client asks to lead.
     Campaign(CampaignRequest),
     /// The client asks to lead for as long as its connection stays open. The reply is a sequence of
     /// [`ConnectionState`]s.
-    Hold(LeaseRequest),
+    Hold {
+        /// The lease that the client wants.
+        lease: LeaseRequest,
+        /// The value of the client as the leader.
+        value: Option<Value>,
+    },
+    /// The client, which leads or waits, changes its value.
+    SetValue {
+        /// The client's session.
+        session: SessionId,
+        /// The value.
+        value: ClientValue,
+    },
     /// The client leads, and asks to lead for longer.
     Renew {
         /// The client's session.
@@ -204,6 +230,8 @@ pub enum SessionReply {
     Connection(ConnectionState),
     /// Another request of the same session is answered in place of this one.
     Superseded,
+    /// The value of the client is set.
+    ValueSet,
     /// The client neither leads nor waits any more.
     Resigned,
     /// The node hands over within this time at the latest.

@@ -8,10 +8,10 @@ use suffrage_core::{NodeId, Span, Time};
 
 use super::connection::{ConnectionEnd, ConnectionState, LossReason};
 use super::{
-    Arrival, CampaignRequest, LeaseRequest, RequestId, SessionConfig, SessionError, SessionId,
+    Arrival, CampaignRequest, ClientValue, LeaseRequest, RequestId, SessionConfig, SessionError, SessionId,
     SessionOutcome, SessionReply,
 };
-use crate::{Bug, Drift};
+use crate::{Bug, Drift, Value};
 
 /// The greatest number of clients that wait for one election at one node.
 pub const MAX_CLIENTS: usize = 1_000;
@@ -54,10 +54,11 @@ struct Connected {
     told: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiter {
     session: SessionId,
     lease: LeaseRequest,
+    value: ClientValue,
     /// None between two requests of the client.
     poll: Option<Poll>,
     /// Set for a client by connection.
@@ -68,10 +69,11 @@ struct Waiter {
     introduced_by: Option<RequestId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Holder {
     session: SessionId,
     lease: LeaseRequest,
+    value: ClientValue,
     introduced_by: Option<RequestId>,
     /// The request whose reply told the client that it leads; none once it has renewed.
     granted_by: Option<RequestId>,
@@ -136,7 +138,10 @@ impl SessionQueue {
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) {
         let Arrival { request, received, new_session } = arrival;
-        let CampaignRequest { session, lease, wait } = campaign;
+        let CampaignRequest { session, lease, wait, value } = campaign;
+        if let (Some(session), Some(value)) = (session, &value) {
+            self.set_value(session, value.clone());
+        }
         if let Some(session) = session.filter(|&session| self.is_held_by(session)) {
             // The client leads already: the reply that said so may have been lost.
             return replies.push((request, self.renew(now, received, session, held)));
@@ -169,14 +174,15 @@ impl SessionQueue {
         let poll = Some(Poll { request, received, answer_by });
         let (session, keep_until) = (new_session, now);
         let connection = None;
-        self.waiters.push_back(Waiter { session, lease, poll, connection, keep_until, introduced_by: None });
+        let (value, introduced_by) = (value.unwrap_or_default(), None);
+        self.waiters.push_back(Waiter { session, lease, value, poll, connection, keep_until, introduced_by });
     }
 
     /// A client asks to lead for as long as its connection stays open.
     pub fn hold(
         &mut self,
         arrival: Arrival,
-        lease: LeaseRequest,
+        (lease, value): (LeaseRequest, Option<Value>),
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) {
         let Arrival { request, new_session: session, .. } = arrival;
@@ -188,7 +194,28 @@ impl SessionQueue {
         }
         let connection = Some(Connected { request, told: None });
         let (poll, keep_until, introduced_by) = (None, Time::MAX, None);
-        self.waiters.push_back(Waiter { session, lease, poll, connection, keep_until, introduced_by });
+        let value = ClientValue { order: 0, value };
+        self.waiters.push_back(Waiter { session, lease, value, poll, connection, keep_until, introduced_by });
+    }
+
+    /// Sets the value of a client that leads or waits. False if there is no such client.
+    pub fn set_value(&mut self, session: SessionId, value: ClientValue) -> bool {
+        let holder = self.holder.as_mut().filter(|holder| holder.session == session);
+        let own = holder.map(|holder| &mut holder.value);
+        let waiter = self.waiters.iter_mut().find(|waiter| waiter.session == session);
+        let Some(own) = own.or(waiter.map(|waiter| &mut waiter.value)) else { return false };
+        if value.order >= own.order {
+            *own = value;
+        }
+        true
+    }
+
+    /// The value of the client that leads, or of the first that waits.
+    pub fn value(&self) -> Option<&Value> {
+        match &self.holder {
+            Some(holder) => holder.value.value.as_ref(),
+            None => self.waiters.front()?.value.value.as_ref(),
+        }
     }
 
     /// The connection of a client has ended.
@@ -341,11 +368,12 @@ impl SessionQueue {
             return;
         }
         let Some(waiter) = self.waiters.pop_front() else { return };
-        let Waiter { session, lease, poll, connection, introduced_by, .. } = waiter;
+        let Waiter { session, lease, value, poll, connection, introduced_by, .. } = waiter;
         if let Some(Connected { request, .. }) = connection {
             let mut holder = Holder {
                 session,
                 lease,
+                value,
                 introduced_by: None,
                 granted_by: None,
                 until: Time::MAX,
@@ -362,6 +390,7 @@ impl SessionQueue {
         let mut holder = Holder {
             session,
             lease,
+            value,
             introduced_by: introduced_by.or(Some(request)),
             granted_by: Some(request),
             until: now + lease.ttl,
@@ -382,10 +411,11 @@ impl SessionQueue {
         self.waiters.retain(|waiter| waiter.introduced_by != Some(request));
         let Some(holder) = self.holder.take_if(|holder| holder.granted_by == Some(request)) else { return };
         if holder.introduced_by != Some(request) && !self.stopping {
-            let Holder { session, lease, introduced_by, .. } = holder;
+            let Holder { session, lease, value, introduced_by, .. } = holder;
             let keep_until = now + self.config.retry_before(lease.ttl);
             let (poll, connection) = (None, None);
-            self.waiters.push_front(Waiter { session, lease, poll, connection, keep_until, introduced_by });
+            let waiter = Waiter { session, lease, value, poll, connection, keep_until, introduced_by };
+            self.waiters.push_front(waiter);
         }
     }
 

@@ -9,8 +9,9 @@ use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
 use super::message::{MemberMessage, SessionMessage};
 use super::{QuorumLease, name};
 use crate::engine::{Action, Command, Timer};
-use crate::message::Name;
+use crate::message::{Boot, Name, Token};
 use crate::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
+use crate::value::Value;
 
 /// After how many lengths of a lease a member forgets a leader that it does not hear of.
 const LEASES_UNTIL_FORGOTTEN: u64 = 3;
@@ -108,6 +109,14 @@ impl ClientMember {
         self.clients.get(election)?.lease()
     }
 
+    /// The value that the client with this token has and that its node has confirmed. The outer option is none if the
+    /// client does not lead with this token, or if its node has not confirmed the value.
+    pub(super) fn confirmed_value(&self, election: usize, token: Token) -> Option<Option<&Value>> {
+        let client = self.clients.get(election)?;
+        let leads = client.lease().is_some_and(|lease| lease.token == token.number());
+        (leads && !client.is_value_unset()).then(|| client.value())
+    }
+
     pub(super) fn on_message(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
@@ -153,7 +162,7 @@ impl ClientMember {
     }
 
     pub(super) fn on_command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
-        let pause = self.config.lease.ttl;
+        let (me, pause) = (cx.me(), self.config.lease.ttl);
         let Command { election, action } = command;
         let to = match action {
             Action::Transfer(to) => Some(to).filter(|to| self.nodes.contains(to)),
@@ -172,6 +181,7 @@ impl ClientMember {
                 client.resign(now, to, Some(pause), actions);
             }
             Action::Rank(rank) => client.set_rank(rank),
+            Action::Value(number) => client.set_value(now, Value::numbered(me, Boot(0), number), actions),
             Action::Pin(_) => client.switch_node(now, actions),
             Action::ChangeVoters(_) | Action::StopChange | Action::Move(_) => {}
         });
@@ -207,12 +217,14 @@ impl ClientMember {
         for action in actions {
             match action {
                 ClientAction::Send { node, number, request } => {
-                    let message = SessionMessage::Request { number, request };
                     // Requests with a session are idempotent: sometimes a client sends one twice.
                     let twice = has_session(&request) && cx.rng().chance(1.0 / 8.0);
-                    for _ in 0..1 + usize::from(twice) {
-                        cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));
+                    let message = SessionMessage::Request { number, request };
+                    let message = MemberMessage::session(name(election).hash(), message);
+                    if twice {
+                        cx.send(self.nodes[node], message.clone());
                     }
+                    cx.send(self.nodes[node], message);
                 }
                 ClientAction::HangUp { node, number } => {
                     let message = SessionMessage::HangUp { number };
@@ -253,7 +265,9 @@ impl ClientMember {
 fn has_session(request: &SessionRequest) -> bool {
     match request {
         SessionRequest::Campaign(campaign) => campaign.session.is_some(),
-        SessionRequest::Renew { .. } | SessionRequest::Resign { .. } => true,
-        SessionRequest::Hold(_) | SessionRequest::Revoke { .. } => false,
+        SessionRequest::Renew { .. } | SessionRequest::SetValue { .. } | SessionRequest::Resign { .. } => {
+            true
+        }
+        SessionRequest::Hold { .. } | SessionRequest::Revoke { .. } => false,
     }
 }

@@ -6,7 +6,7 @@ use super::{MAX_ASKED, Options, TENTH, name};
 use crate::engine::{Action, CandidateConfig, Command};
 
 /// Draws commands at random moments, in one election or in all. At the end every node that got a command leaves all
-/// elections and joins them again with its default configuration.
+/// elections and joins them again with its default configuration, some with a value.
 pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
     let mut generator = CommandGenerator { options, storm, commands: Vec::new() };
     if generator.storm.rng.chance(0.6) {
@@ -62,7 +62,12 @@ impl CommandGenerator<'_, '_> {
         let one = self.storm.rng.chance(0.5).then_some(election);
         let later = self.later(at);
         let rank = self.below(9) as Attribute - 4;
-        match self.below(13) {
+        match self.below(15) {
+            13 | 14 => {
+                let number = self.below(9) as u32;
+                self.push(at, slot, one, Action::Value(number));
+                self.push(later, slot, one, Action::Value(number + 1));
+            }
             10 => self.push(at, slot, one, Action::Move(None)),
             11 => {
                 let to = self.slot();
@@ -138,6 +143,13 @@ impl CommandGenerator<'_, '_> {
         for slot in slots {
             self.push(before, slot, None, Action::Leave);
             self.push(end, slot, None, Action::Join(None));
+            if self.storm.rng.chance(0.5) {
+                let number = 10 + self.below(9) as u32;
+                self.push(end, slot, None, Action::Value(number));
+                // A leader changes its value after the last fault, too.
+                let ttl = self.options.timings(self.storm.delay).ttl.as_nanos() / TENTH * TENTH;
+                self.push(end + Span::from_nanos(2 * ttl), slot, None, Action::Value(number + 1));
+            }
         }
     }
 }

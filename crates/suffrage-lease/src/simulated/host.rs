@@ -6,6 +6,8 @@
 //! hand over; the node's end of a connection breaks, with or without the process noticing soon; the node alone dies and
 //! starts again from its disk, while the processes live on. A fault of the world hits the machine as a whole.
 //!
+//! Other members may be clients of the node, by renewal: they wait in the same queues as the processes.
+//!
 //! Processes measure deadlines by a clock that is slewed, the node by the clock of the member.
 //!
 //! The processes announce that they lead, as the member. Two processes of one machine that lead at once announce in
@@ -20,14 +22,18 @@ use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Span, Start
 use self::process::{LocalProcess, Told};
 use super::clients::KnownLeaders;
 use super::message::SessionMessage;
+use super::requests::ClientRequests;
+use super::values::ValueAudit;
 use super::{QuorumLease, name};
 use crate::Bug;
-use crate::engine::{Action, Command, Engine, EngineConfig, Timer};
-use crate::message::Message;
+use crate::engine::{Action, Command, ElectionName, Engine, EngineConfig, Timer};
+use crate::message::{Boot, Message, Name};
 use crate::sessions::connection::{ConnectionEnd, ConnectionState, deadline_by};
 use crate::sessions::{
-    Arrival, LeaseRequest, RequestId, SessionConfig, SessionEngine, SessionId, SessionReply, SessionRequest,
+    Arrival, ClientValue, LeaseRequest, RequestId, SessionConfig, SessionEngine, SessionId, SessionReply,
+    SessionRequest,
 };
+use crate::value::Value;
 use crate::voter::Saved;
 
 /// For how many lengths of a lease a stopped node accepts no clients.
@@ -45,6 +51,8 @@ pub(super) struct Blueprint {
     pub(super) elections: usize,
     /// The number of processes in each election.
     pub(super) processes: usize,
+    /// Whether other members are clients of the node, by renewal.
+    pub(super) clients: bool,
     /// The longest time that a connection takes to carry something.
     pub(super) delay: Span,
     pub(super) bug: Option<Bug>,
@@ -61,6 +69,12 @@ enum Delivery {
     Resign {
         election: usize,
         session: SessionId,
+    },
+    /// The process sets the value with this number.
+    SetValue {
+        election: usize,
+        session: SessionId,
+        number: u32,
     },
     End {
         election: usize,
@@ -116,6 +130,8 @@ pub(super) struct Host {
     disruptions: BTreeMap<(Time, u64), Disruption>,
     /// Connections whose node's end is open: the place of the process, by the request.
     open: BTreeMap<RequestId, usize>,
+    /// Requests of clients that are other members.
+    requests: ClientRequests,
     next_number: u64,
     /// The rate of the processes' clock, in thousandths of that of the member's clock.
     rate: u64,
@@ -123,6 +139,7 @@ pub(super) struct Host {
     /// The place of the process that the member has announced as the leader, by election.
     announced: Vec<Option<usize>>,
     armed: Option<Time>,
+    pub(super) values: ValueAudit,
 }
 
 impl Host {
@@ -157,9 +174,11 @@ impl Host {
             deliveries: BTreeMap::new(),
             disruptions: BTreeMap::new(),
             open: BTreeMap::new(),
+            requests: ClientRequests::default(),
             next_number: 0,
             rate: *cx.rng().pick(&[900, 1_000, 1_100]).expect("there are some"),
             armed: None,
+            values: ValueAudit::new(blueprint.elections, blueprint.clients),
             blueprint,
         };
         host.start_node(cx, start);
@@ -193,13 +212,34 @@ impl Host {
         cx: &mut Context<'_, QuorumLease>,
         input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
-        let Some(node) = &mut self.node else { return };
+        let mut undelivered = self.input_node(cx, input);
+        while let Some((name, request)) = undelivered.pop() {
+            undelivered
+                .extend(self.input_node(cx, |engine, cx| engine.on_reply_undelivered(cx, name, request)));
+        }
+        self.arm(cx);
+    }
+
+    /// Hands one input to the node. Returns the requests whose replies were not delivered.
+    fn input_node(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
+    ) -> Vec<(Name, RequestId)> {
+        let mut undelivered = Vec::new();
+        let Some(node) = &mut self.node else { return undelivered };
         let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
         let (due, durable, saves) = (&mut self.node_due, &mut self.durable, &mut self.saves);
         let mut relay = Relay { cx, due, durable, saves };
         input(node, &mut Context::new(now, view, delay, &mut relay));
         node.take_membership_changes();
+        self.values.observe(now, node.engine());
         for (request, outcome) in node.take_replies() {
+            if !self.open.contains_key(&request) {
+                let name = self.requests.reply(cx, request, outcome);
+                undelivered.extend(name.map(|name| (name, request)));
+                continue;
+            }
             let told = match outcome {
                 Ok(SessionReply::Connection(state)) => self.told(now, state),
                 Ok(_) => continue,
@@ -211,7 +251,7 @@ impl Host {
             }
             self.deliver(cx, self.blueprint.delay, Delivery::Tell { process, request, told });
         }
-        self.arm(cx);
+        undelivered
     }
 
     /// What a process is told: the deadline is by its own clock.
@@ -240,6 +280,7 @@ impl Host {
         }
         self.node_due = None;
         self.resume_at = None;
+        self.requests.clear();
         for (request, process) in std::mem::take(&mut self.open) {
             self.deliver(cx, self.blueprint.delay, Delivery::Tell { process, request, told: Told::Ended });
         }
@@ -286,11 +327,19 @@ impl Host {
             Delivery::Hold { process, request } => {
                 self.open.insert(request, process);
                 let election = self.processes[process].election;
-                self.request(cx, election, request, SessionRequest::Hold(self.blueprint.lease));
+                let lease = self.blueprint.lease;
+                let value = Value::numbered(self.blueprint.me, Boot(0), self.processes[process].value);
+                self.request(cx, election, request, SessionRequest::Hold { lease, value });
             }
             Delivery::Resign { election, session } => {
                 let request = RequestId(self.number());
                 self.request(cx, election, request, SessionRequest::Resign { session, to: None });
+            }
+            Delivery::SetValue { election, session, number } => {
+                let request = RequestId(self.number());
+                let value = Value::numbered(self.blueprint.me, Boot(0), number);
+                let value = ClientValue { order: 0, value };
+                self.request(cx, election, request, SessionRequest::SetValue { session, value });
             }
             Delivery::End { election, request } => {
                 if self.open.remove(&request).is_some() {
@@ -392,7 +441,24 @@ impl Host {
         election: usize,
         message: SessionMessage,
     ) {
-        let SessionMessage::Leading { token } = message else { return };
+        let token = match message {
+            SessionMessage::Request { number, request } => {
+                let id = RequestId(self.number());
+                if self.node.is_some() {
+                    self.requests.insert(id, (from, number), name(election).hash());
+                    self.request(cx, election, id, request);
+                }
+                return;
+            }
+            SessionMessage::HangUp { number } => {
+                for (request, name) in self.requests.hang_up(cx, from, number) {
+                    self.input(cx, |engine, cx| engine.on_hang_up(cx, name, request));
+                }
+                return;
+            }
+            SessionMessage::Leading { token } => token,
+            SessionMessage::Reply { .. } => return,
+        };
         let now = self.process_clock(cx.now());
         for place in 0..self.processes.len() {
             let process = &self.processes[place];
@@ -448,12 +514,28 @@ impl Host {
                 self.resume_at = self.node.as_ref().map(|_| cx.now() + ttl * LEASES_STOPPED);
                 self.input(cx, |engine, cx| engine.stop_sessions(cx));
             }
+            Action::Value(number) => return self.set_values(cx, command.election.as_ref(), number),
             // No application of the node's own takes part.
             Action::Join(_) => return,
             _ => self.input(cx, |engine, cx| engine.on_command(cx, command)),
         }
         let disruptions = cx.rng().below(3);
         self.schedule_disruptions(cx, disruptions, ttl);
+        self.arm(cx);
+    }
+
+    /// The processes in an election, or in all, set another value.
+    fn set_values(&mut self, cx: &mut Context<'_, QuorumLease>, wanted: Option<&ElectionName>, number: u32) {
+        for place in 0..self.processes.len() {
+            let election = self.processes[place].election;
+            if wanted.is_some_and(|wanted| *wanted != name(election)) {
+                continue;
+            }
+            self.processes[place].value = number;
+            if let Some(session) = self.processes[place].session() {
+                self.deliver(cx, self.blueprint.delay, Delivery::SetValue { election, session, number });
+            }
+        }
         self.arm(cx);
     }
 

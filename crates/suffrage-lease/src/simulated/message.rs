@@ -8,7 +8,7 @@ use crate::sessions::{SessionOutcome, SessionRequest};
 
 /// A message between a client and a node, or of a client to all members. In production, requests and replies are HTTP,
 /// a hang-up is a closed connection, and how a client makes its leadership known is its own business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionMessage {
     /// A request of a client to a node.
     Request {

@@ -3,6 +3,7 @@
 
 use suffrage_core::{Announcement, Context, Effects, Process as _, Span, Time, forward_effects};
 
+use super::values::ValueAudit;
 use super::work::Work;
 use super::{QuorumLease, name};
 use crate::candidate::Lease;
@@ -22,6 +23,7 @@ pub(super) struct Node {
     /// The work of the application in each election.
     work: Vec<Work>,
     timers: Timers,
+    pub(super) values: ValueAudit,
 }
 
 /// The timer of the world, which serves the engine and the application.
@@ -36,7 +38,8 @@ struct Timers {
 impl Node {
     pub(super) fn new(engine: SessionEngine, elections: usize, stands: bool) -> Node {
         let work = vec![Work::default(); elections];
-        Node { engine, numbers: Vec::new(), stands, work, timers: Timers::default() }
+        let values = ValueAudit::new(elections, false);
+        Node { engine, numbers: Vec::new(), stands, work, timers: Timers::default(), values }
     }
 
     /// Hands one input to the engine.
@@ -49,6 +52,7 @@ impl Node {
         let mut relay = Relay { cx, numbers: &self.numbers, work: &mut self.work, timers: &mut self.timers };
         input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
         self.engine.take_membership_changes();
+        self.values.observe(now, self.engine.engine());
         self.arm(cx);
     }
 

@@ -4,32 +4,20 @@
 //! The node announces no leadership of its own, because it leads for clients only. It follows the client that says that
 //! it leads.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Span, Time, forward_effects};
 
 use super::clients::KnownLeaders;
-use super::message::{MemberMessage, SessionMessage};
+use super::message::SessionMessage;
+use super::requests::ClientRequests;
+use super::values::ValueAudit;
 use super::{QuorumLease, name};
 use crate::engine::{Action, Command, Engine, Timer};
-use crate::message::{Message, Name};
+use crate::message::Message;
 use crate::sessions::{Arrival, RequestId, SessionEngine, SessionId};
 use crate::voter::Saved;
 
-/// How many answered requests a node remembers, so that hang-ups can arrive after the reply.
-const ANSWERED: usize = 16;
 /// For how many lengths of a lease a stopped node accepts no clients.
 const LEASES_STOPPED: u64 = 3;
-
-/// A request of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct ClientRequest {
-    client: NodeId,
-    number: u64,
-    name: Name,
-    /// Whether the node knows that the client is gone.
-    gone: bool,
-}
 
 /// A node with clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,8 +25,7 @@ pub(super) struct Server {
     engine: SessionEngine,
     ttl: Span,
     next_request: u64,
-    open: BTreeMap<RequestId, ClientRequest>,
-    answered: VecDeque<(RequestId, ClientRequest)>,
+    requests: ClientRequests,
     /// The leaders that the node has heard of.
     known_leaders: KnownLeaders,
     /// When the engine is due.
@@ -46,6 +33,7 @@ pub(super) struct Server {
     /// When a stopped node accepts clients again.
     resume_at: Option<Time>,
     armed: Option<Time>,
+    pub(super) values: ValueAudit,
 }
 
 impl Server {
@@ -54,12 +42,12 @@ impl Server {
             engine,
             ttl,
             next_request: 0,
-            open: BTreeMap::new(),
-            answered: VecDeque::new(),
+            requests: ClientRequests::default(),
             known_leaders: KnownLeaders::new(elections, ttl),
             engine_due: None,
             resume_at: None,
             armed: None,
+            values: ValueAudit::new(elections, true),
         }
     }
 
@@ -87,6 +75,7 @@ impl Server {
         let mut relay = Relay { cx, due: &mut self.engine_due };
         input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
         self.engine.take_membership_changes();
+        self.values.observe(now, self.engine.engine());
     }
 
     /// Sends the pending replies, except to clients that are known to be gone. True if there were any.
@@ -94,19 +83,9 @@ impl Server {
         let replies = self.engine.take_replies();
         let any = !replies.is_empty();
         for (request, outcome) in replies {
-            let Some(client_request) = self.open.remove(&request) else { continue };
-            if client_request.gone {
-                self.input_engine(cx, |engine, cx| {
-                    engine.on_reply_undelivered(cx, client_request.name, request)
-                });
-                continue;
+            if let Some(name) = self.requests.reply(cx, request, outcome) {
+                self.input_engine(cx, |engine, cx| engine.on_reply_undelivered(cx, name, request));
             }
-            if self.answered.len() == ANSWERED {
-                self.answered.pop_front();
-            }
-            self.answered.push_back((request, client_request));
-            let reply = SessionMessage::Reply { number: client_request.number, outcome };
-            cx.send(client_request.client, MemberMessage::session(client_request.name, reply));
         }
         any
     }
@@ -120,31 +99,17 @@ impl Server {
     ) {
         match message {
             SessionMessage::Request { number, request } => {
-                let client_request =
-                    ClientRequest { client: from, number, name: name(election).hash(), gone: false };
                 let id = RequestId(self.next_request);
                 self.next_request += 1;
-                self.open.insert(id, client_request);
+                self.requests.insert(id, (from, number), name(election).hash());
                 let rng = cx.rng();
                 let new_session = SessionId(u128::from(rng.bits()) << 64 | u128::from(rng.bits()));
                 let arrival = Arrival { request: id, received: cx.now(), new_session };
                 self.input(cx, |engine, cx| engine.on_request(cx, arrival, &name(election), request));
             }
             SessionMessage::HangUp { number } => {
-                let open = self.open.iter().map(|(&request, &client_request)| (request, client_request));
-                let about = |(_, client_request): &(RequestId, ClientRequest)| {
-                    (client_request.client, client_request.number) == (from, number)
-                };
-                let all: Vec<_> = open.chain(self.answered.iter().copied()).filter(about).collect();
-                for (request, client_request) in all {
-                    // A node may notice the hang-up only when it is about to reply.
-                    match self.open.get_mut(&request).filter(|_| cx.rng().chance(0.5)) {
-                        Some(client_request) => client_request.gone = true,
-                        None => {
-                            self.open.remove(&request);
-                            self.input(cx, |engine, cx| engine.on_hang_up(cx, client_request.name, request));
-                        }
-                    }
+                for (request, name) in self.requests.hang_up(cx, from, number) {
+                    self.input(cx, |engine, cx| engine.on_hang_up(cx, name, request));
                 }
             }
             SessionMessage::Leading { token } => {

@@ -110,7 +110,14 @@ impl Harness {
 
     fn propose_for(&mut self, from: NodeId, number: u64, ttl: u64) -> Option<Reply> {
         let (request, ttl) = (self.request(), Span::from_millis(ttl));
-        let ask = Ask::Propose { request, token: token(number), ttl, attribute: 0, renewal: false };
+        let ask = Ask::Propose {
+            request,
+            token: token(number),
+            ttl,
+            attribute: 0,
+            renewal: false,
+            value: crate::ValueVersion::NONE,
+        };
         self.answer(name(), from, ask)
     }
 
@@ -477,8 +484,14 @@ fn a_hundred_thousand_elections_share_one_timer() {
     for (index, &name) in names.iter().enumerate() {
         harness.now = Time::from_nanos(index as u64);
         let ttl = Span::from_millis(TTL);
-        let propose =
-            Ask::Propose { request: Request(0), token: token(1), ttl, attribute: 0, renewal: false };
+        let propose = Ask::Propose {
+            request: Request(0),
+            token: token(1),
+            ttl,
+            attribute: 0,
+            renewal: false,
+            value: crate::ValueVersion::NONE,
+        };
         assert!(accepted(harness.answer(name, A, propose)));
     }
     assert_eq!(harness.voter.len(), names.len());
@@ -502,7 +515,14 @@ fn a_grant_belongs_to_one_boot_of_its_holder() {
     let (request, ttl, attribute) = (Request(90), Span::from_millis(TTL), 0);
     let prepare = Ask::Prepare { request, token: token(2), attribute };
     assert!(matches!(ask(&mut harness, other, prepare), Some(Reply::Held { .. })));
-    let propose = Ask::Propose { request, token: token(1), ttl, attribute, renewal: true };
+    let propose = Ask::Propose {
+        request,
+        token: token(1),
+        ttl,
+        attribute,
+        renewal: true,
+        value: crate::ValueVersion::NONE,
+    };
     assert!(matches!(ask(&mut harness, other, propose), Some(Reply::Held { .. })));
     ask(&mut harness, other, Ask::Release { token: token(1), to: None });
     assert!(matches!(ask(&mut harness, other, prepare), Some(Reply::Held { .. })), "nor can it give it back");

@@ -61,9 +61,26 @@ struct Contact {
     asked: Option<Time>,
     /// The number of requests since then.
     unanswered: u32,
+    /// The smoothed time from a request to its reply. None before the first.
+    round_trip: Option<Span>,
     /// The reason why the voter does not vote, and until when that holds. It is as the voter has said since its last
     /// reply.
     absence: Option<(Absence, Time)>,
+}
+
+impl Contact {
+    /// The round trip with the reply that has come now, smoothed as TCP does. If several requests are open, nobody knows
+    /// which of them the reply is to, and the sample does not count.
+    fn measured(&self, now: Time) -> Option<Span> {
+        let sample = self.asked.filter(|_| self.unanswered == 1).map(|asked| now.since(asked).as_nanos());
+        match (self.round_trip, sample) {
+            (Some(before), Some(sample)) => {
+                let before = before.as_nanos();
+                Some(Span::from_nanos(before - before / 8 + sample / 8))
+            }
+            (before, sample) => before.or(sample.map(Span::from_nanos)),
+        }
+    }
 }
 
 /// The number of requests in a row without a reply from which a voter counts as silent. Fewer may be lost.
@@ -123,7 +140,8 @@ impl Journal {
         if messages.iter().any(|message| matches!(message.body, Body::Reply(_)))
             && let Some(index) = self.voters.iter().position(|&voter| voter == from)
         {
-            self.contacts[index] = Contact { replied: Some(now), ..Contact::default() };
+            let round_trip = self.contacts[index].measured(now);
+            self.contacts[index] = Contact { replied: Some(now), round_trip, ..Contact::default() };
         }
     }
 
@@ -248,14 +266,16 @@ impl Journal {
             if voter == self.me {
                 let reply_age = own_absence.is_none().then_some(Duration::ZERO);
                 let not_voting = own_absence.map(|absence| not_voting(absence, absence.span()));
-                return VoterContact { voter, reply_age, silent: own_absence.is_some(), not_voting };
+                let (silent, round_trip) = (own_absence.is_some(), None);
+                return VoterContact { voter, reply_age, silent, not_voting, round_trip };
             }
             let reply_age = contact.replied.map(|at| duration(now.since(at)));
             let long = contact.asked.is_some_and(|asked| now.since(asked) >= silent_after);
             let absence = contact.absence.filter(|(_, until)| now < *until);
             let silent = absence.is_some() || long && contact.unanswered >= SILENT_REQUESTS;
             let not_voting = absence.map(|(absence, until)| not_voting(absence, until.since(now)));
-            VoterContact { voter, reply_age, silent, not_voting }
+            let round_trip = contact.round_trip.map(duration);
+            VoterContact { voter, reply_age, silent, not_voting, round_trip }
         };
         self.voters.iter().zip(&self.contacts).map(contact).collect()
     }
@@ -395,6 +415,24 @@ mod tests {
     }
 
     #[test]
+    fn the_round_trip_of_a_voter_is_smoothed_and_counts_only_if_one_request_is_open() {
+        let (mut journal, name) = (journal(), Name::of("x"));
+        let mut trip = |asked: &[u64], replied: u64| {
+            asked.iter().for_each(|time| journal.on_asked(NodeId(2), at(*time)));
+            let body = Body::Reply(Reply::Promised { request: Request(9) });
+            journal.on_messages(at(replied), NodeId(2), &[Message { header: header(), name, body }]);
+            let contacts = journal.contacts(at(replied), None, SILENT_AFTER);
+            assert_eq!(contacts[0].round_trip, None, "the node itself");
+            contacts[1].round_trip
+        };
+        assert_eq!(trip(&[], 10), None, "a reply to a request of an earlier process");
+        assert_eq!(trip(&[20], 28), Some(Duration::from_millis(8)));
+        assert_eq!(trip(&[40], 56), Some(Duration::from_millis(9)), "an eighth of 16 ms");
+        assert_eq!(trip(&[100, 200], 208), Some(Duration::from_millis(9)), "to which request?");
+        assert_eq!(trip(&[], 209), Some(Duration::from_millis(9)));
+    }
+
+    #[test]
     fn a_voter_that_says_that_it_does_not_vote_is_silent_until_then_or_until_it_replies() {
         let (mut journal, name) = (journal(), Name::of("x"));
         let absent = |journal: &Journal, now| -> Vec<Option<NotVoting>> {
@@ -423,7 +461,13 @@ mod tests {
             journal.record_refusal(at(10), &refused).map(|refusal| refusal.to_string())
         };
         let held = |holder| {
-            let grant = Grant { token: Token::after(1), holder: NodeId(holder), boot: Boot(1), attribute: 0 };
+            let grant = Grant {
+                token: Token::after(1),
+                holder: NodeId(holder),
+                boot: Boot(1),
+                attribute: 0,
+                value: suffrage_lease::ValueVersion::NONE,
+            };
             Reply::Held { request, grant, remaining }
         };
         let text = |holder| Some(format!("voter 2 has granted the lease to node {holder} for another 50ms"));
@@ -447,7 +491,13 @@ mod tests {
         let mut journal = journal();
         let election = ElectionName::new("x").unwrap();
         let token = Token::after(1);
-        let grant = Grant { token, holder: NodeId(2), boot: Boot(1), attribute: 0 };
+        let grant = Grant {
+            token,
+            holder: NodeId(2),
+            boot: Boot(1),
+            attribute: 0,
+            value: suffrage_lease::ValueVersion::NONE,
+        };
         journal.record_grant(at(1), &GrantChange { election: election.clone(), grant: Some(grant) });
         assert!(journal.known.is_empty(), "a granted election costs no memory here");
         journal.note_grant(election.hash(), Leader::of(grant), at(1), true);

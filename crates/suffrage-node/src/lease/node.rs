@@ -10,20 +10,20 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Start, Time};
 use suffrage_lease::membership::{Change, Configuration, VoterEntry};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token, Value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use self::sessions::SessionCommand;
 pub use self::sessions::{HoldState, Holding};
-use self::task::{Handles, Task};
+use self::sessions::{SessionCommand, SessionIds};
+use self::task::{Disk, Handles, Task};
 use super::node_clock::NodeClock;
 use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
 use super::status::{
-    ElectionCounters, GrantedElection, HistoryEntry, Leader, MembershipStatus, MismatchedNode, Refusal,
-    Status, VoterContact, VoterStatus,
+    ElectionCounters, GrantedElection, HistoryEntry, KnownElection, Leader, ListedElection, MembershipStatus,
+    MismatchedNode, Refusal, Status, VoterContact, VoterStatus,
 };
 use crate::clock::Clock;
 use crate::storage::Storage;
@@ -159,6 +159,10 @@ enum Command {
         command: ElectionCommand,
         reply: Option<oneshot::Sender<bool>>,
     },
+    SetValue {
+        name: Name,
+        value: Option<Value>,
+    },
     Pin {
         name: Name,
         reply: oneshot::Sender<Option<Lease>>,
@@ -197,6 +201,13 @@ enum Command {
     },
     Granted {
         reply: oneshot::Sender<Vec<GrantedElection>>,
+    },
+    List {
+        reply: oneshot::Sender<Vec<ListedElection>>,
+    },
+    Known {
+        names: Vec<Name>,
+        reply: oneshot::Sender<Vec<KnownElection>>,
     },
     History {
         name: Option<Name>,
@@ -254,6 +265,7 @@ struct Shared {
     saving_since: Arc<AtomicU64>,
     /// The number of the next request of a client.
     requests: AtomicU64,
+    session_ids: SessionIds,
     /// Whether no session may begin to lead any more.
     sessions_stop: AtomicBool,
     task: AbortHandle,
@@ -298,7 +310,16 @@ impl Node {
     pub fn start(
         transport: impl Transport,
         clock: impl Clock,
-        mut disk: impl Storage<Saved>,
+        disk: impl Storage<Saved>,
+        settings: Settings,
+    ) -> Result<Node, Error> {
+        Node::start_on(transport, clock, Box::new(disk), settings)
+    }
+
+    fn start_on(
+        transport: impl Transport,
+        clock: impl Clock,
+        mut disk: Disk,
         mut settings: Settings,
     ) -> Result<Node, Error> {
         settings.datagram = settings.datagram.min(transport.max_payload());
@@ -338,6 +359,7 @@ impl Node {
             turned,
             saving_since,
             requests: AtomicU64::new(0),
+            session_ids: SessionIds::default(),
             sessions_stop: AtomicBool::new(false),
             task,
         };
@@ -490,6 +512,17 @@ impl Node {
         self.ask(|reply| Command::Granted { reply }).await
     }
 
+    /// The names and leaders of all elections that the node takes part in or that its voter has granted, in no order. This
+    /// is cheaper than the status of all of them.
+    pub async fn list(&self) -> Result<Vec<ListedElection>, Error> {
+        self.ask(|reply| Command::List { reply }).await
+    }
+
+    /// The elections of these names that the node takes part in or that its voter has granted.
+    pub async fn known(&self, names: Vec<Name>) -> Result<Vec<KnownElection>, Error> {
+        self.ask(|reply| Command::Known { names, reply }).await
+    }
+
     /// The history of one election, or of all, the oldest entry first.
     pub async fn history(&self, name: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
         let name = name.map(Name::of);
@@ -527,6 +560,11 @@ impl Node {
     pub(super) fn tell(&self, name: Name, command: ElectionCommand) {
         // The participation ends with the task.
         _ = self.commands.send(Command::Do { name, command, reply: None });
+    }
+
+    pub(super) fn set_value(&self, name: Name, value: Option<Value>) {
+        // The participation ends with the task.
+        _ = self.commands.send(Command::SetValue { name, value });
     }
 
     async fn ask<R>(&self, command: impl FnOnce(oneshot::Sender<R>) -> Command) -> Result<R, Error> {

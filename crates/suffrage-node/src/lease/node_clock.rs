@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use suffrage_core::Time;
 
-use crate::clock::{Clock, nap};
+use crate::clock::{Clock, boottime, nap};
 
 /// The clock of a node.
 #[derive(Clone)]
@@ -14,6 +14,11 @@ pub struct NodeClock(Arc<dyn Fn() -> Time + Send + Sync>);
 impl NodeClock {
     pub(super) fn new(clock: impl Clock) -> NodeClock {
         NodeClock(Arc::new(move || clock.now()))
+    }
+
+    /// CLOCK_BOOTTIME, by which the clients of a node measure their deadlines.
+    pub fn boottime() -> NodeClock {
+        NodeClock(Arc::new(boottime))
     }
 
     /// The time.

@@ -293,7 +293,7 @@ mod tests {
     use std::sync::Arc;
 
     use suffrage_lease::membership::{Ballot, Configuration, DiskId, MembershipMessage, Stamp, VoterEntry};
-    use suffrage_lease::{Boot, ElectionName, Grant, Reply, Request};
+    use suffrage_lease::{Boot, ElectionName, Grant, Reply, Request, VALUE_CHUNK, ValueChunk, ValueVersion};
     use suffrage_net::transport::MAX_PAYLOAD;
 
     use super::*;
@@ -329,7 +329,13 @@ mod tests {
     #[test]
     fn the_longest_message_fits_into_the_shortest_datagram() {
         let token = Token::after(u64::MAX - 1);
-        let grant = Grant { token, holder: NodeId(u64::MAX), boot: Boot(u64::MAX), attribute: i64::MIN };
+        let grant = Grant {
+            token,
+            holder: NodeId(u64::MAX),
+            boot: Boot(u64::MAX),
+            attribute: i64::MIN,
+            value: ValueVersion(u32::MAX),
+        };
         let (request, longest) = (Request(u64::MAX), Span::from_nanos(u64::MAX));
         let status = Reply::Status { request, promised: u64::MAX, grant: Some(grant), longest };
         let text = ElectionName::new(&"x".repeat(LONGEST_NAME)).unwrap();
@@ -337,17 +343,26 @@ mod tests {
         let stamp = Stamp { version: u64::MAX, digest: u64::MAX, ..founding.stamp() };
         let header = Header { boot: Boot(u64::MAX), stamp };
         let message = |body| Message { header, name: Name::of("x"), body };
+        let chunk = ValueChunk {
+            token,
+            version: ValueVersion(u32::MAX),
+            length: u16::MAX,
+            index: u8::MAX,
+            bytes: postcard::from_bytes(&[&[0xe8, 0x01][..], &[7; VALUE_CHUNK]].concat()).unwrap(),
+        };
+        let chunk = message(Body::ValueChunk(Box::new(chunk)));
         let (longest, second) = (message(Body::NameText(text)), message(Body::Reply(status)));
         let mut out = Output::new(0, 1);
         let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
         turn.send(NodeId(2), longest.clone());
         turn.send(NodeId(2), longest.clone());
         turn.send(NodeId(3), second.clone());
+        turn.send(NodeId(4), chunk.clone());
         let mut lengths = Vec::new();
         let protocol = Protocol::named(PROTOCOL);
         out.mail.flush(|to, datagram| {
             let items = protocol.decode::<WireItem>(datagram).unwrap();
-            let sent = if to == NodeId(2) { &longest } else { &second };
+            let sent = [&longest, &second, &chunk][to.0 as usize - 2];
             assert_eq!(content(items).map(|content| content.messages), Some(vec![sent.clone()]));
             if to == NodeId(2) {
                 lengths.push(datagram.len());

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use suffrage_core::{Attribute, NodeId, Time};
-use suffrage_lease::{Action, Lease, Name, Token};
+use suffrage_lease::{Action, Lease, Name, Token, Value};
 use tokio::sync::{Notify, watch};
 
 use super::node::{ElectionCommand, Node};
-use super::status::Leader;
+use super::status::{Leader, LeaderValue};
 use crate::Error;
 
 /// A lease that this node holds without interruption. It turns invalid by itself: readers compare its end with the
@@ -28,7 +28,7 @@ pub struct HeldLease {
 }
 
 impl HeldLease {
-    pub(super) fn new(token: Token, valid_until: Time) -> HeldLease {
+    pub(crate) fn new(token: Token, valid_until: Time) -> HeldLease {
         let (valid_until, token) = (valid_until.as_nanos().into(), token.number().into());
         let (hands_over, notice) = (AtomicBool::new(false), Notify::new());
         HeldLease { valid_until, token, hands_over, notice, asked_by: OnceLock::new() }
@@ -36,7 +36,7 @@ impl HeldLease {
 
     /// Extends the lease. A lease that was ended stays ended, and a lease that is handed over does not get longer: a late
     /// renewal changes neither.
-    pub(super) fn renew(&self, valid_until: Time) {
+    pub(crate) fn renew(&self, valid_until: Time) {
         let later = |now: u64| match self.hands_over() {
             _ if now == 0 => None,
             true => Some(now.min(valid_until.as_nanos())),
@@ -46,13 +46,13 @@ impl HeldLease {
     }
 
     /// Extends the lease with a greater token. Readers see the token before the longer validity.
-    pub(super) fn renew_with_token(&self, token: Token, valid_until: Time) {
+    pub(crate) fn renew_with_token(&self, token: Token, valid_until: Time) {
         self.token.store(token.number(), Ordering::Release);
         self.renew(valid_until);
     }
 
     /// Shortens the lease, because the node hands over: the work must have ended by then.
-    pub(super) fn shorten(&self, valid_until: Time) {
+    pub(crate) fn shorten(&self, valid_until: Time) {
         self.hands_over.store(true, Ordering::Release);
         self.renew(valid_until);
         self.notice.notify_waiters();
@@ -106,6 +106,8 @@ impl HeldLease {
 pub struct Belief {
     /// The leader, if one is known.
     pub leader: Option<Leader>,
+    /// The value of the leader, if it has one and the node knows it.
+    pub value: Option<LeaderValue>,
     /// The time of the last change of `leader`, by the node's clock.
     pub since: Time,
     /// The lease, if the node itself leads.
@@ -178,6 +180,13 @@ impl Participation {
     /// Sets the rank of the node as a candidate. A greater rank is better.
     pub fn set_attribute(&self, attribute: Attribute) {
         self.tell(Action::Rank(attribute));
+    }
+
+    /// Sets the value that the node has as the leader, from now on and in later leaderships, or takes it back.
+    pub fn set_value(&self, value: Option<Value>) {
+        if self.candidate {
+            self.node.set_value(self.name, value);
+        }
     }
 
     /// Pins the lease that the node holds, and returns it. The node does not hand a pinned lease over to a candidate of

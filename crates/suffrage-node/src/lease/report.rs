@@ -9,8 +9,8 @@ use suffrage_lease::{ElectionState, Engine, Mismatch, Name, Stage};
 use super::journal::{Journal, Notes};
 use super::output::Absence;
 use super::status::{
-    GrantedElection, Leader, MembershipStatus, MismatchedNode, NotVoting, Status, VoterContact, VoterStatus,
-    Why,
+    GrantedElection, Leader, LeaderValue, ListedElection, MembershipStatus, MismatchedNode, NotVoting,
+    Status, VoterContact, VoterStatus, Why,
 };
 use super::witness::Witness;
 
@@ -30,10 +30,15 @@ pub(super) fn status(
     let lease = election.lease(now);
     let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
     let other = election.leader().map(Leader::of);
+    let name = notes.election.hash();
+    let leader = own.or(other);
+    let token = leader.map(|leader| leader.token);
     let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.election.hash()));
     Status {
         name: election.name().to_string(),
-        leader: own.or(other),
+        leader,
+        value: token.and_then(|token| engine.value(name, token)).map(LeaderValue::new),
+        value_pending: token.is_some_and(|token| engine.is_value_pending(name, token)),
         leader_age: duration(now.since(notes.since)),
         lease_remaining: lease.map(|lease| duration(lease.valid_until.since(now))),
         grant_remaining: grant_remaining(now, engine, notes.election.hash()),
@@ -54,21 +59,45 @@ fn grant_remaining(now: Time, engine: &Engine, name: Name) -> Option<Duration> {
 
 /// The elections that the node's voter has granted and that the node takes no part in.
 pub(super) fn granted(now: Time, engine: &Engine, journal: &Journal) -> Vec<GrantedElection> {
-    let report = |granted: suffrage_lease::GrantedElection| {
-        let waiting = engine.voter().into_iter().flat_map(|voter| voter.live_waiters(now, granted.name));
-        let leader = granted.grant.map(|(grant, _)| Leader::of(grant));
-        // The engine counts from the moment at which the node left the election.
-        let since = leader.and_then(|leader| journal.known_since(granted.name, leader));
-        GrantedElection {
-            name: granted.text.map(|text| text.to_string()),
-            hash: granted.name.to_string(),
-            leader,
-            leader_age: duration(now.since(since.unwrap_or(granted.since))),
-            grant_remaining: granted.grant.map(|(_, expires)| duration(expires.since(now))),
-            queue: waiting.collect(),
-        }
-    };
-    engine.granted(now).map(report).collect()
+    engine.granted(now).map(|granted| granted_election(now, engine, journal, granted)).collect()
+}
+
+/// An election that the node's voter has granted and that the node takes no part in.
+pub(super) fn granted_election(
+    now: Time,
+    engine: &Engine,
+    journal: &Journal,
+    granted: suffrage_lease::GrantedElection,
+) -> GrantedElection {
+    let waiting = engine.voter().into_iter().flat_map(|voter| voter.live_waiters(now, granted.name));
+    let leader = granted.grant.map(|(grant, _)| Leader::of(grant));
+    // The engine counts from the moment at which the node left the election.
+    let since = leader.and_then(|leader| journal.known_since(granted.name, leader));
+    GrantedElection {
+        name: granted.text.map(|text| text.to_string()),
+        hash: granted.name.to_string(),
+        leader,
+        value: granted.value.as_ref().map(|(version, value)| LeaderValue::new((*version, value))),
+        leader_age: duration(now.since(since.unwrap_or(granted.since))),
+        grant_remaining: granted.grant.map(|(_, expires)| duration(expires.since(now))),
+        queue: waiting.collect(),
+    }
+}
+
+/// All elections that the node takes part in or that its voter has granted.
+pub(super) fn list(now: Time, engine: &Engine) -> Vec<ListedElection> {
+    let joined = engine.elections().map(|(_, election)| {
+        let own = election.lease(now).map(|_| engine.me());
+        let leader = own.or(election.leader().map(|grant| grant.holder));
+        let name = election.name();
+        ListedElection { name: Some(name.clone()), hash: name.hash(), leader }
+    });
+    let granted = engine.granted(now).map(|granted| ListedElection {
+        name: granted.text,
+        hash: granted.name,
+        leader: granted.grant.map(|(grant, _)| grant.holder),
+    });
+    joined.chain(granted).collect()
 }
 
 /// The reason why the node's own voter does not vote, if the node is a voter of the cluster and does not.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use suffrage_core::{NodeId, Time};
 use suffrage_lease::membership::{Change, ChangeProgress, Configuration, DiskId};
-use suffrage_lease::{ElectionName, Grant, Mismatch, Name, Token};
+use suffrage_lease::{ElectionName, Grant, Mismatch, Name, Token, Value, ValueVersion};
 
 use super::histogram::DurationHistogram;
 
@@ -27,6 +27,29 @@ impl Leader {
     }
 }
 
+/// The value of a leader: a text that the leader says about itself. No promise depends on it, and it may be out of date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderValue {
+    version: u32,
+    value: Value,
+}
+
+impl LeaderValue {
+    pub(crate) fn new((version, value): (ValueVersion, &Value)) -> LeaderValue {
+        LeaderValue { version: version.0, value: value.clone() }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.value.as_str()
+    }
+
+    /// The version: of two values of one leader with one token, the later has the greater version.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+}
+
 /// The state of one election, as one node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,6 +58,10 @@ pub struct Status {
     pub name: String,
     /// The leader, if one is known.
     pub leader: Option<Leader>,
+    /// The value of the leader, if it has one and this node knows it.
+    pub value: Option<LeaderValue>,
+    /// Whether this node has heard of a newer value of the leader and does not have it yet.
+    pub value_pending: bool,
     /// The time since `leader` last changed at this node, also as its voter knew it before the node joined.
     pub leader_age: Duration,
     /// The time until this node's lease ends unless it is renewed. None if this node does not lead.
@@ -63,6 +90,8 @@ impl Status {
         Status {
             name: name.into(),
             leader: None,
+            value: None,
+            value_pending: false,
             leader_age: Duration::ZERO,
             lease_remaining: None,
             grant_remaining: None,
@@ -100,12 +129,35 @@ pub struct GrantedElection {
     pub hash: String,
     /// The holder of the granted lease. None while nobody holds it and candidates wait.
     pub leader: Option<Leader>,
+    /// The value of the leader, if it has one and this node knows it.
+    pub value: Option<LeaderValue>,
     /// The time since `leader` last changed at this node.
     pub leader_age: Duration,
     /// The time until the granted lease ends, unless it is renewed.
     pub grant_remaining: Option<Duration>,
     /// The candidates in the queue of this node's voter, in the order in which they are woken.
     pub queue: Vec<NodeId>,
+}
+
+/// An election in the [list](super::Node::list) of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedElection {
+    /// The name of the election. None until the holder of the lease has told it.
+    pub name: Option<ElectionName>,
+    /// The hash of the name.
+    pub hash: Name,
+    /// The leader, or the holder of the lease that this node's voter has granted.
+    pub leader: Option<NodeId>,
+}
+
+/// An election that a node knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownElection {
+    /// The node takes part in the election.
+    Joined(Status),
+    /// The node knows the election as a voter only.
+    Granted(GrantedElection),
 }
 
 /// The last refusal of a candidate's request by a voter.
@@ -240,6 +292,8 @@ pub enum Why {
     Campaigning,
     /// No leader is known, and the node waits before it campaigns.
     Waiting,
+    /// The reason in the words of the node of this machine, to a program that is its client.
+    Reported(String),
 }
 
 impl fmt::Display for Why {
@@ -284,6 +338,7 @@ impl fmt::Display for Why {
             }
             Why::Campaigning => f.write_str("this node is asking the voters for the lease"),
             Why::Waiting => f.write_str("no leader is known; this node waits before it campaigns"),
+            Why::Reported(reason) => f.write_str(reason),
         }
     }
 }
@@ -300,6 +355,8 @@ pub struct VoterContact {
     pub silent: bool,
     /// The reason why the voter does not vote, if this node knows it.
     pub not_voting: Option<NotVoting>,
+    /// The smoothed time that the voter takes to answer, with the network. None for the node itself.
+    pub round_trip: Option<Duration>,
 }
 
 /// The reason why a voter of the cluster does not vote.
@@ -482,10 +539,14 @@ mod tests {
     #[test]
     fn each_silent_voter_is_named() {
         let age = Some(Duration::from_millis(70));
-        let silent = vec![
-            VoterContact { voter: NodeId(2), reply_age: age, silent: true, not_voting: None },
-            VoterContact { voter: NodeId(3), reply_age: None, silent: true, not_voting: None },
-        ];
+        let contact = |voter, reply_age, not_voting| VoterContact {
+            voter: NodeId(voter),
+            reply_age,
+            silent: true,
+            not_voting,
+            round_trip: None,
+        };
+        let silent = vec![contact(2, age, None), contact(3, None, None)];
         let why = Why::NoMajority { silent, majority: 2 };
         let text = "no majority of voters answers: 2 and 3 do not; voter 2 last answered 70ms ago; voter 3 has never \
                     answered; 2 voters must answer: start these nodes, or repair the network to them";
@@ -493,7 +554,7 @@ mod tests {
         let remaining = Duration::from_micros(2_099_001);
         let known = |reason| {
             let not_voting = Some(reason);
-            VoterContact { voter: NodeId(2), reply_age: age, silent: true, not_voting }.to_string()
+            contact(2, age, not_voting).to_string()
         };
         let text = "voter 2 is silent for another 2.1s after its restart";
         assert_eq!(known(NotVoting::Restarted { remaining }), text);

@@ -57,7 +57,9 @@ mod tests {
                 continue;
             }
             let end = Time::ZERO + Span::from_millis(STORM_END);
-            let last = scenario.commands.iter().map(|(at, ..)| *at).max();
+            // Leaders may change their values later: that disturbs nothing.
+            let disturbing = scenario.commands.iter().filter(|(.., command)| !command.starts_with("value "));
+            let last = disturbing.map(|(at, ..)| *at).max();
             assert!(last.is_none_or(|last| last <= end), "seed {seed}");
             let changes =
                 || scenario.commands.iter().filter(|(_, _, command)| command.starts_with("voters "));

@@ -8,6 +8,7 @@ mod crashes;
 mod handover;
 mod notice;
 mod pauses;
+mod values;
 
 use std::net::SocketAddr;
 use std::time::Duration;

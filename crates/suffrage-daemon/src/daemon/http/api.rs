@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::json;
 use suffrage_core::{NodeId, Span};
 use tokio::time::{sleep, timeout};
 
+use super::exchange::{Answer, Request, json};
 use super::{App, Problem, check_name, hold, in_time, within};
-use crate::daemon::local::LocalPeer;
-use crate::daemon::serve::OverflowConnection;
+use crate::daemon::directory::{MOST_OF_PAGE, PageRequest};
 use crate::daemon::watches::Watched;
 use suffrage_lease::sessions::{
-    CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
-    longest_wait,
+    CampaignRequest, ClientValue, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply,
+    SessionRequest, longest_wait,
 };
-use suffrage_node::lease::{Belief, CandidateConfig, GrantedElection, Leader, Name, Status};
+use suffrage_node::lease::{
+    Belief, CandidateConfig, GrantedElection, KnownElection, Leader, LeaderValue, Name, Status,
+    Value as LeaseValue,
+};
 
+/// The number of elections of a page, unless the query has another.
+const DEFAULT_LIMIT: usize = 100;
 /// The longest wait for a reply, and the default of a campaign.
 const WAIT: Span = Span::from_millis(30_000);
 /// The interval at which a node looks whether a leader that it has asked has handed over.
@@ -43,6 +43,10 @@ pub(super) struct ElectionBody {
     node: u64,
     leader: Option<u64>,
     token: Option<u64>,
+    /// What the leader says about itself.
+    value: Option<String>,
+    /// Of two values with one token, the later has the greater version.
+    value_version: Option<u32>,
     /// The time since the leader last changed at this node.
     since_ms: u64,
     /// Only if this node leads.
@@ -65,6 +69,8 @@ impl ElectionBody {
             node: node.0,
             leader: status.leader.map(|leader| leader.node.0),
             token: status.leader.map(|leader| leader.token.number()),
+            value: status.value.as_ref().map(|value| value.as_str().to_string()),
+            value_version: status.value.as_ref().map(LeaderValue::version),
             since_ms: whole(status.leader_age),
             lease_remaining_ms: status.lease_remaining.map(whole),
             grant_remaining_ms: status.grant_remaining.map(whole),
@@ -91,6 +97,8 @@ impl ElectionBody {
             node: node.0,
             leader,
             token,
+            value: granted.value.as_ref().map(|value| value.as_str().to_string()),
+            value_version: granted.value.as_ref().map(LeaderValue::version),
             since_ms: whole(granted.leader_age),
             lease_remaining_ms: None,
             grant_remaining_ms: granted.grant_remaining.map(whole),
@@ -122,37 +130,93 @@ pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
         // After that time, an election without a known leader has none.
         _ = timeout(left, belief.wait_for(|belief| belief.leader.is_some())).await;
     }
-    let status = in_time(&app.node, app.node.status(name)).await?;
     // A node leaves its elections when it stops.
-    status.ok_or_else(Problem::stopping)
+    let status = in_time(&app.node, app.node.status(name)).await?.ok_or_else(Problem::stopping)?;
+    if !status.value_pending {
+        return Ok(status);
+    }
+    // The leader has been asked for its value, or will be with its next renewal.
+    belief.borrow_and_update();
+    _ = timeout(Duration::from_nanos(grace.as_nanos()), belief.changed()).await;
+    in_time(&app.node, app.node.status(name)).await?.ok_or_else(Problem::stopping)
 }
 
 pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {
     in_time(&app.node, app.watches.watch(name)).await
 }
 
+/// The page of the list that a query asks for. None if the query asks for all elections.
+fn page_of(request: &Request) -> Result<Option<PageRequest>, Problem> {
+    let refused = |error: String| Problem::new(StatusCode::BAD_REQUEST, error);
+    let number = |key: &str| {
+        let parsed =
+            |text: String| text.parse().map_err(|_| refused(format!("{key}: {text:?} is no number")));
+        request.parameter(key)?.map(parsed).transpose()
+    };
+    let (search, leader) = (request.parameter("search")?, request.parameter("leader")?);
+    let (from, limit): (Option<usize>, Option<usize>) = (number("from")?, number("limit")?);
+    if search.is_none() && leader.is_none() && from.is_none() && limit.is_none() {
+        return Ok(None);
+    }
+    let leader = match leader.as_deref() {
+        None => None,
+        Some("none") => Some(None),
+        Some(id) => {
+            let wrong = |_| refused(format!("leader: {id:?} is neither the id of a node nor `none`"));
+            Some(Some(NodeId(id.parse().map_err(wrong)?)))
+        }
+    };
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MOST_OF_PAGE).contains(&limit) {
+        return Err(refused(format!("limit: must be 1 to {MOST_OF_PAGE}, not {limit}")));
+    }
+    Ok(Some(PageRequest { search: search.unwrap_or_default(), leader, from: from.unwrap_or(0), limit }))
+}
+
+/// A page of the list of elections.
+async fn page(app: &App, request: PageRequest) -> Answer {
+    let (node, from) = (app.node.id(), request.from);
+    let page = in_time(&app.node, app.directory.page(request)).await?;
+    let elections = page.elections.iter().map(|election| match election {
+        KnownElection::Joined(status) => ElectionBody::new(node, status),
+        KnownElection::Granted(granted) => ElectionBody::of_granted(node, granted),
+    });
+    let leaders = page.leaders.iter().map(|(leader, elections)| {
+        let leader = leader.map(|leader| leader.0);
+        json!({ "leader": leader, "elections": elections })
+    });
+    let body = json!({
+        "elections": elections.collect::<Vec<_>>(),
+        "from": from,
+        "matching": page.matching,
+        "total": page.total,
+        "leaders": leaders.collect::<Vec<_>>(),
+    });
+    Ok(json(StatusCode::OK, &body))
+}
+
 /// `GET /elections`
-pub(super) async fn elections(State(app): State<App>) -> Result<Response, Problem> {
+pub(super) async fn elections(app: &App, request: Request) -> Answer {
+    if let Some(request) = page_of(&request)? {
+        return page(app, request).await;
+    }
     let (node, all) = (app.node.id(), super::elections(&app.node).await?);
     let granted = super::granted(&app.node).await?;
     let joined = all.iter().map(|status| ElectionBody::new(node, status));
     let granted = granted.iter().map(|granted| ElectionBody::of_granted(node, granted));
     let mut bodies: Vec<ElectionBody> = joined.chain(granted).collect();
     bodies.sort_by(|a, b| a.election.cmp(&b.election));
-    Ok(Json(json!({ "elections": bodies })).into_response())
+    Ok(json(StatusCode::OK, &json!({ "elections": bodies })))
 }
 
 /// `GET /elections/{name}`
-pub(super) async fn election(
-    State(app): State<App>,
-    Path(name): Path<String>,
-) -> Result<Json<ElectionBody>, Problem> {
-    let status = status(&app, &name).await?;
-    Ok(Json(ElectionBody::new(app.node.id(), &status)))
+pub(super) async fn election(app: &App, request: Request) -> Answer {
+    let status = status(app, &request.name).await?;
+    Ok(json(StatusCode::OK, &ElectionBody::new(app.node.id(), &status)))
 }
 
 /// `GET /elections/{name}/history`
-pub(super) async fn history(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn history(app: &App, Request { name, .. }: Request) -> Answer {
     check_name(&name)?;
     let entries = in_time(&app.node, app.node.history(Some(&name))).await?;
     let bodies: Vec<_> = entries
@@ -162,7 +226,8 @@ pub(super) async fn history(State(app): State<App>, Path(name): Path<String>) ->
             json!({ "leader": leader, "token": token, "age_ms": entry.age.as_millis() as u64 })
         })
         .collect();
-    Ok(Json(json!({ "election": name, "node": app.node.id().0, "history": bodies })).into_response())
+    let body = json!({ "election": name, "node": app.node.id().0, "history": bodies });
+    Ok(json(StatusCode::OK, &body))
 }
 
 /// The members `leader` and `token` of a JSON object.
@@ -170,52 +235,22 @@ pub(super) fn leader_and_token(leader: Option<Leader>) -> (Option<u64>, Option<u
     leader.map(|leader| (leader.node.0, leader.token.number())).unzip()
 }
 
-/// The body of a campaign request.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct CampaignBody {
-    session: Option<String>,
-    ttl: Option<String>,
-    wait: Option<String>,
-    rank: i64,
-    hold: Option<String>,
-}
-
-/// The body of a renewal.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RenewBody {
-    session: Option<String>,
-}
-
 /// The body of a resignation or transfer. An operator sends no session.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct HandoverBody {
+#[derive(Default)]
+struct HandoverBody {
     session: Option<String>,
     to: Option<u64>,
     wait: Option<String>,
 }
 
-pub(super) type Body = Result<Json<Value>, JsonRejection>;
-
-/// The body of a request: a JSON object. serde would also accept an array of the members in order.
-pub(super) fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    let refused = |rejection: JsonRejection| {
-        let hint = match rejection {
-            JsonRejection::MissingJsonContentType(_) => " (curl: --json '{}')",
-            _ => "",
-        };
-        Problem::new(rejection.status(), format!("{}{hint}", rejection.body_text()))
-    };
-    let Json(body) = body.map_err(refused)?;
-    if !body.is_object() {
-        let error = "the body of the request must be a JSON object, such as {}";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error));
+impl HandoverBody {
+    fn of(request: &Request) -> Result<HandoverBody, Problem> {
+        let mut members = request.members()?;
+        let (session, wait) = (members.text("session")?, members.text("wait")?);
+        let body = HandoverBody { session, to: members.id("to")?, wait };
+        members.end("expected are session, to and wait")?;
+        Ok(body)
     }
-    // The errors of this function name the member.
-    let Json(body) = Json::from_bytes(body.to_string().as_bytes()).map_err(refused)?;
-    Ok(body)
 }
 
 fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem> {
@@ -230,18 +265,18 @@ fn session(text: &str) -> Result<SessionId, Problem> {
 }
 
 /// `POST /elections/{name}/campaign`
-pub(super) async fn campaign(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    overflow: Option<Extension<OverflowConnection>>,
-    peer: Option<Extension<LocalPeer>>,
-    body: Body,
-) -> Result<Response, Problem> {
+pub(super) async fn campaign(app: &App, request: Request) -> Answer {
     // The clock is read first: the client measures the validity from before it sent the request.
     let received = app.node.clock().now();
-    let body: CampaignBody = parsed(body)?;
+    let mut members = request.members()?;
+    let (session_text, ttl) = (members.text("session")?, members.text("ttl")?);
+    let (wait, hold) = (members.text("wait")?, members.text("hold")?);
+    let value_text = members.text("value")?;
+    let rank = members.integer("rank")?.unwrap_or(0);
+    members.end("expected are session, ttl, wait, rank, hold and value")?;
+    let Request { name, overflow, peer, .. } = request;
     check_name(&name)?;
-    let lease = LeaseRequest { ttl: span("ttl", body.ttl.as_deref(), app.ttl)?, rank: body.rank };
+    let lease = LeaseRequest { ttl: span("ttl", ttl.as_deref(), app.ttl)?, rank };
     let settings = app.node.settings();
     let config = CandidateConfig { ttl: lease.ttl, ..CandidateConfig::default() };
     let refused = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {invalid}"));
@@ -249,53 +284,74 @@ pub(super) async fn campaign(
     if lease.rank == i64::MAX {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: must be below 9223372036854775807"));
     }
-    if let Some(held_by) = body.hold.as_deref() {
-        let peer = hold::check(held_by, body.session.is_some(), overflow.is_some(), peer)?;
-        return hold::hold(&app, &name, lease, peer).await;
+    let value = leader_value(value_text.as_deref())?;
+    if let Some(held_by) = hold.as_deref() {
+        let peer = hold::check(held_by, session_text.is_some(), overflow, peer)?;
+        return hold::hold(app, &name, (lease, value), peer).await;
     }
-    let wait = span("wait", body.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
+    let value = value_text.is_some().then_some(ClientValue { order: 0, value });
+    let wait = span("wait", wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
     // An overflow connection does not wait. Its session is in the queue, and the client polls.
-    let wait = if overflow.is_some() { Span::ZERO } else { wait };
-    let session = body.session.as_deref().map(session).transpose()?;
-    let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait });
+    let wait = if overflow { Span::ZERO } else { wait };
+    let session = session_text.as_deref().map(session).transpose()?;
+    let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait, value });
     let answer = within(&app.node, wait, app.node.session_request(&name, request, received));
-    let hung_up = async {
-        match peer {
-            Some(Extension(peer)) => peer.closed().await,
-            // The server of TCP connections drops this future.
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
+    let answer = match peer {
         // An answer that nobody can read must not count as received.
-        biased;
-        () = hung_up => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the client has closed the connection")),
-        answer = answer => reply(answer?),
-    }
+        Some(peer) => peer.while_open(answer).await.ok_or_else(|| {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "the client has closed the connection")
+        })?,
+        // The server of TCP connections drops this future when its client has hung up.
+        None => answer.await,
+    };
+    reply(answer?)
 }
 
 /// `POST /elections/{name}/renew`
-pub(super) async fn renew(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    body: Body,
-) -> Result<Response, Problem> {
+pub(super) async fn renew(app: &App, request: Request) -> Answer {
     let received = app.node.clock().now();
-    let body: RenewBody = parsed(body)?;
-    check_name(&name)?;
-    let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; `campaign` returns one");
-    let session = session(body.session.as_deref().ok_or_else(missing)?)?;
-    let request = app.node.session_request(&name, SessionRequest::Renew { session }, received);
-    reply(in_time(&app.node, request).await?)
+    let mut members = request.members()?;
+    let text = members.text("session")?;
+    members.end("expected is session")?;
+    check_name(&request.name)?;
+    let session = session(text.as_deref().ok_or_else(no_session)?)?;
+    let renewal = app.node.session_request(&request.name, SessionRequest::Renew { session }, received);
+    reply(in_time(&app.node, renewal).await?)
+}
+
+/// `POST /elections/{name}/value`
+pub(super) async fn value(app: &App, request: Request) -> Answer {
+    let mut members = request.members()?;
+    let (session_text, text) = (members.text("session")?, members.text("value")?);
+    let order = members.integer("order")?.unwrap_or(0);
+    members.end("expected are session, value and order")?;
+    check_name(&request.name)?;
+    let below_zero = |_| Problem::new(StatusCode::BAD_REQUEST, "order: must not be negative");
+    let order = u64::try_from(order).map_err(below_zero)?;
+    let value = ClientValue { order, value: leader_value(text.as_deref())? };
+    let session = session(session_text.as_deref().ok_or_else(no_session)?)?;
+    let change = SessionRequest::SetValue { session, value };
+    let received = app.node.clock().now();
+    reply(in_time(&app.node, app.node.session_request(&request.name, change, received)).await?)
+}
+
+/// The value of a leader. An empty text is none.
+fn leader_value(text: Option<&str>) -> Result<Option<LeaseValue>, Problem> {
+    let wrong = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("value: {invalid}"));
+    text.filter(|text| !text.is_empty()).map(|text| LeaseValue::new(text).map_err(wrong)).transpose()
+}
+
+fn no_session() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "session: is missing; `campaign` returns one")
 }
 
 /// The response to a request of a session.
-fn reply(outcome: SessionOutcome) -> Result<Response, Problem> {
+fn reply(outcome: SessionOutcome) -> Answer {
     match outcome? {
         SessionReply::Leading { session, token, valid_for } => {
             let session = session.to_string();
             let body = json!({ "session": session, "token": token, "valid_for_ms": millis(valid_for) });
-            Ok(Json(body).into_response())
+            Ok(json(StatusCode::OK, &body))
         }
         SessionReply::Waiting { session, queue_position, retry_before } => {
             let body = json!({
@@ -303,57 +359,57 @@ fn reply(outcome: SessionOutcome) -> Result<Response, Problem> {
                 "queue_position": queue_position,
                 "retry_before_ms": millis(retry_before),
             });
-            Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+            Ok(json(StatusCode::ACCEPTED, &body))
         }
         SessionReply::Superseded => {
             let error =
                 "a later request of this session replaced this one: wait for the reply to that request";
             Err(Problem::new(StatusCode::CONFLICT, error).because("superseded"))
         }
+        SessionReply::ValueSet => Ok(json(StatusCode::OK, &json!({}))),
         // A client by connection has another endpoint.
         SessionReply::Resigned | SessionReply::Connection(_) => {
-            Ok(Json(json!({ "within_ms": 0 })).into_response())
+            Ok(json(StatusCode::OK, &json!({ "within_ms": 0 })))
         }
-        SessionReply::Revoking { within } => Ok(Json(json!({ "within_ms": millis(within) })).into_response()),
+        SessionReply::Revoking { within } => {
+            Ok(json(StatusCode::OK, &json!({ "within_ms": millis(within) })))
+        }
     }
 }
 
 /// `POST /elections/{name}/resign`
-pub(super) async fn resign(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    overflow: Option<Extension<OverflowConnection>>,
-    body: Body,
-) -> Result<Response, Problem> {
-    let body: HandoverBody = parsed(body)?;
+pub(super) async fn resign(app: &App, request: Request) -> Answer {
+    let body = HandoverBody::of(&request)?;
+    check_rights(&request, &body)?;
     if body.to.is_some() {
         let error = "to: is only for `transfer`; after `resign`, the next candidate in the queue leads";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &body, overflow.is_some()).await
+    hand_over(app, &request.name, &body, request.overflow).await
 }
 
 /// `POST /elections/{name}/transfer`
-pub(super) async fn transfer(
-    State(app): State<App>,
-    Path(name): Path<String>,
-    overflow: Option<Extension<OverflowConnection>>,
-    body: Body,
-) -> Result<Response, Problem> {
-    let body: HandoverBody = parsed(body)?;
+pub(super) async fn transfer(app: &App, request: Request) -> Answer {
+    let (body, name) = (HandoverBody::of(&request)?, &request.name);
+    check_rights(&request, &body)?;
     let missing =
         || Problem::new(StatusCode::BAD_REQUEST, "to: is missing; set it to the id of the next leader");
     let to = body.to.ok_or_else(missing)?;
     let elsewhere =
-        in_time(&app.node, app.node.holder(&name)).await?.is_some_and(|(leader, _)| leader.node.0 != to);
+        in_time(&app.node, app.node.holder(name)).await?.is_some_and(|(leader, _)| leader.node.0 != to);
     if to == app.node.id().0 && (body.session.is_some() || !elsewhere) {
         let error = format!("to: {to} is this node itself; set it to another node");
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &body, overflow.is_some()).await
+    hand_over(app, name, &body, request.overflow).await
 }
 
-async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -> Result<Response, Problem> {
+/// Only an operator may end a leadership without its session.
+fn check_rights(request: &Request, body: &HandoverBody) -> Result<(), Problem> {
+    if body.session.is_some() { Ok(()) } else { request.check_operator() }
+}
+
+async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -> Answer {
     check_name(name)?;
     let began = app.node.clock().now();
     let longest = if overflow { Span::ZERO } else { WAIT };
@@ -381,7 +437,7 @@ async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -
         done |= leader.is_some();
     }
     let code = if done { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((code, Json(body)).into_response())
+    Ok(json(code, &body))
 }
 
 /// Asks the node to hand over, or the node that leads. Returns the time in milliseconds after which it hands over at the

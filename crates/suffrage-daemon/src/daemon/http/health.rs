@@ -13,16 +13,12 @@
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::MethodRouter;
-use serde::Deserialize;
+use hyper::StatusCode;
 use serde_json::json;
 use suffrage_core::Span;
 
-use super::{App, Problem, STOPPING, check_name, checked, elections, in_time, is_stopping};
+use super::exchange::{Answer, Request, json};
+use super::{App, Problem, STOPPING, check_name, elections, in_time, is_stopping};
 use suffrage_node::lease::{Node, NodeMetrics, Status, slow_save};
 
 /// The age of the last turn from which a node counts as stuck. A node has a turn every second.
@@ -31,27 +27,9 @@ pub(super) const STALE: Span = Span::from_millis(10_000);
 /// The most elections among which a health check without a name looks for the only one.
 const MOST_LISTED: usize = 64;
 
-/// The health checks.
-pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
-    vec![
-        ("/leader", checked(leader)),
-        ("/primary", checked(leader)),
-        ("/replica", checked(replica)),
-        ("/liveness", checked(liveness)),
-        ("/readiness", checked(readiness)),
-        ("/health", checked(health)),
-    ]
-}
-
-/// The query of a health check.
-#[derive(Deserialize)]
-pub(super) struct ElectionQuery {
-    election: Option<String>,
-}
-
 /// Whether this node leads the election of the query.
-async fn leads(app: &App, query: ElectionQuery) -> Result<bool, Problem> {
-    let status = match query.election {
+async fn leads(app: &App, request: &Request) -> Result<bool, Problem> {
+    let status = match request.parameter("election")? {
         Some(name) => {
             check_name(&name)?;
             in_time(&app.node, app.node.status(&name)).await?
@@ -78,14 +56,16 @@ fn code(good: bool) -> StatusCode {
     if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-async fn leader(State(app): State<App>, Query(query): Query<ElectionQuery>) -> Result<Response, Problem> {
-    let leads = leads(&app, query).await?;
-    Ok((code(leads), Json(json!({ "leads": leads }))).into_response())
+/// `/leader`, `/primary`
+pub(super) async fn leader(app: &App, request: Request) -> Answer {
+    let leads = leads(app, &request).await?;
+    Ok(json(code(leads), &json!({ "leads": leads })))
 }
 
-async fn replica(State(app): State<App>, Query(query): Query<ElectionQuery>) -> Result<Response, Problem> {
-    let leads = leads(&app, query).await?;
-    Ok((code(!leads), Json(json!({ "leads": leads }))).into_response())
+/// `/replica`
+pub(super) async fn replica(app: &App, request: Request) -> Answer {
+    let leads = leads(app, &request).await?;
+    Ok(json(code(!leads), &json!({ "leads": leads })))
 }
 
 /// Whether the node is not stuck. A node that is suspended because it cannot save is alive.
@@ -98,9 +78,10 @@ pub(in crate::daemon) fn is_alive(node: &Node) -> bool {
     state.borrow().storage_failure().is_some() || node.clock().now().since(node.last_turn()) < STALE
 }
 
-async fn liveness(State(app): State<App>) -> Response {
+/// `/liveness`
+pub(super) async fn liveness(app: &App, _: Request) -> Answer {
     let alive = is_alive(&app.node);
-    (code(alive), Json(json!({ "alive": alive }))).into_response()
+    Ok(json(code(alive), &json!({ "alive": alive })))
 }
 
 /// The number of voters that have answered lately.
@@ -114,7 +95,7 @@ pub(super) fn cannot_save(failure: &str) -> String {
 }
 
 /// The reason why the node is not ready, if it is not.
-async fn unready(App { node, ttl, .. }: &App) -> Result<Option<String>, Problem> {
+pub(super) async fn unready(node: &Node, ttl: Span) -> Result<Option<String>, Problem> {
     if is_stopping(node) {
         return Ok(Some(STOPPING.to_string()));
     }
@@ -145,31 +126,35 @@ async fn unready(App { node, ttl, .. }: &App) -> Result<Option<String>, Problem>
         .then(|| format!("{reachable} of {voters} voters answer this node, but {majority} must")))
 }
 
-async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
-    let unready = unready(&app).await?;
-    Ok((code(unready.is_none()), Json(json!({ "ready": unready.is_none(), "why": unready }))).into_response())
+/// `/readiness`
+pub(super) async fn readiness(app: &App, _: Request) -> Answer {
+    let unready = unready(&app.node, app.ttl).await?;
+    Ok(json(code(unready.is_none()), &json!({ "ready": unready.is_none(), "why": unready })))
 }
 
-async fn health(State(app): State<App>) -> Result<Response, Problem> {
+/// `/health`
+pub(super) async fn health(app: &App, request: Request) -> Answer {
     if !is_alive(&app.node) && !is_stopping(&app.node) {
-        return Ok((code(false), Json(json!({ "alive": false }))).into_response());
+        return Ok(json(code(false), &json!({ "alive": false })));
     }
-    readiness(State(app)).await
+    readiness(app, request).await
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::{Arc, mpsc};
 
-    use axum::extract::Path;
     use serde_json::Value;
     use suffrage_core::{NodeId, Start};
     use suffrage_lease::sessions::SessionId;
     use tokio::sync::watch;
 
     use super::super::api;
+    use super::super::exchange::Body;
     use super::*;
     use crate::daemon::credentials::Credentials;
+    use crate::daemon::directory::Directory;
+    use crate::daemon::live::Changes;
     use crate::daemon::watches::Watches;
     use std::collections::BTreeMap;
     use suffrage_lease::membership::DiskId;
@@ -224,12 +209,18 @@ pub(super) mod tests {
         let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
         let (resolver, local) = (Resolver::new(BTreeMap::new()).await, transport.wire().local_address());
         let peers = resolver.start(&transport, local, &node.state(), |_, _, _| {});
-        App { node, transport, peers, watches, ttl: Span::from_millis(1_000), credentials }
+        let (directory, changes, ttl) =
+            (Directory::new(node.clone()), Changes::new(), Span::from_millis(1_000));
+        App { node, transport, peers, watches, directory, changes, ttl, credentials }
+    }
+
+    fn status_of(answer: Answer) -> u16 {
+        answer.unwrap_or_else(Problem::into_response).status().as_u16()
     }
 
     async fn until(app: &App, status: u16) {
         let soon = tokio::time::timeout(Duration::from_secs(60), async {
-            while liveness(State(app.clone())).await.status() != status {
+            while status_of(liveness(app, Request::default()).await) != status {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
@@ -242,21 +233,17 @@ pub(super) mod tests {
         let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
         let app = app(&clock, Disk::Slow(results), 1).await;
         clock.advance(STALE - Span::from_nanos(1));
-        assert_eq!(liveness(State(app.clone())).await.status(), 200);
+        assert_eq!(status_of(liveness(&app, Request::default()).await), 200);
         clock.advance(Span::from_nanos(1));
-        assert_eq!(liveness(State(app.clone())).await.status(), 503);
-        let query = || Query(ElectionQuery { election: Some("x".to_string()) });
-        let refused = leader(State(app.clone()), query()).await.unwrap_err();
+        assert_eq!(status_of(liveness(&app, Request::default()).await), 503);
+        let query = || Request { query: "election=x".to_string(), ..Request::default() };
+        let refused = leader(&app, query()).await.err().unwrap();
         assert!(refused.error.contains("this node is stuck"), "at once: {}", refused.error);
         disk.send(Ok(())).unwrap();
         until(&app, 200).await;
-        assert_eq!(
-            leader(State(app.clone()), query()).await.unwrap().status(),
-            503,
-            "it continues, and follows"
-        );
+        assert_eq!(status_of(leader(&app, query()).await), 503, "it continues, and follows");
         app.node.stop().await;
-        assert_eq!(liveness(State(app.clone())).await.status(), 503, "it has stopped");
+        assert_eq!(status_of(liveness(&app, Request::default()).await), 503, "it has stopped");
     }
 
     #[tokio::test]
@@ -270,12 +257,12 @@ pub(super) mod tests {
         };
         tokio::time::timeout(Duration::from_secs(60), saving(true)).await.unwrap();
         clock.advance(app.ttl + Span::from_millis(1));
-        let why = unready(&app).await.unwrap().unwrap();
+        let why = unready(&app.node, app.ttl).await.unwrap().unwrap();
         assert!(why.starts_with("a write to the disk of this node has not ended for 1.001s: "), "{why}");
-        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
+        assert_eq!(status_of(readiness(&app, Request::default()).await), 503);
         disk.send(Ok(())).unwrap();
         tokio::time::timeout(Duration::from_secs(60), saving(false)).await.unwrap();
-        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 200);
+        assert_eq!(status_of(readiness(&app, Request::default()).await), 200);
     }
 
     #[tokio::test]
@@ -286,8 +273,7 @@ pub(super) mod tests {
         until(&app, 503).await;
         disk.send(Err(Error::Failed("no space".to_string()))).unwrap();
         until(&app, 200).await;
-        let ready = readiness(State(app.clone())).await.unwrap();
-        assert_eq!(ready.status(), 503);
+        assert_eq!(status_of(readiness(&app, Request::default()).await), 503);
         app.node.abort();
         until(&app, 503).await;
     }
@@ -295,50 +281,50 @@ pub(super) mod tests {
     /// Every endpoint gives the same reason while the node hands over and after it has stopped.
     #[tokio::test]
     async fn a_stopping_node_gives_one_reason() {
-        async fn body(response: Response) -> Value {
+        fn body(answer: Answer) -> Value {
+            let response = answer.unwrap_or_else(Problem::into_response);
             assert_eq!(response.status(), 503);
-            let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+            let Body::Whole(Some(body)) = response.into_body() else { panic!("a whole body") };
             serde_json::from_slice(&body).unwrap()
         }
-        let (clock, name) = (ManualClock::new(), || Path("x".to_string()));
+        let clock = ManualClock::new();
         let app = app(&clock, Disk::Good, 1).await;
-        let here = || State(app.clone());
-        let campaign =
-            || async { api::campaign(here(), name(), None, None, Ok(Json(json!({})))).await.into_response() };
+        let with = |body: Value| {
+            let (name, body) = ("x".to_string(), body.to_string().into_bytes());
+            Request { name, body, is_json: true, ..Request::default() }
+        };
         app.node.stop_sessions().await;
-        assert_eq!(body(campaign().await).await["error"], STOPPING);
-        assert_eq!(body(readiness(here()).await.into_response()).await["why"], STOPPING);
+        assert_eq!(body(api::campaign(&app, with(json!({}))).await)["error"], STOPPING);
+        assert_eq!(body(readiness(&app, Request::default()).await)["why"], STOPPING);
         app.node.stop().await;
-        let query = || Query(ElectionQuery { election: Some("x".to_string()) });
+        let query = || Request { query: "election=x".to_string(), ..Request::default() };
         let answers = [
-            campaign().await,
-            api::renew(here(), name(), Ok(Json(json!({ "session": SessionId(1).to_string() }))))
-                .await
-                .into_response(),
-            api::election(here(), name()).await.into_response(),
-            api::elections(here()).await.into_response(),
-            api::history(here(), name()).await.into_response(),
-            leader(here(), query()).await.into_response(),
-            replica(here(), query()).await.into_response(),
+            api::campaign(&app, with(json!({}))).await,
+            api::renew(&app, with(json!({ "session": SessionId(1).to_string() }))).await,
+            api::election(&app, with(json!({}))).await,
+            api::elections(&app, with(json!({}))).await,
+            api::history(&app, with(json!({}))).await,
+            leader(&app, query()).await,
+            replica(&app, query()).await,
         ];
         for answer in answers {
-            assert_eq!(body(answer).await["error"], STOPPING);
+            assert_eq!(body(answer)["error"], STOPPING);
         }
-        assert_eq!(body(readiness(here()).await.into_response()).await["why"], STOPPING);
-        assert_eq!(body(health(here()).await.into_response()).await["why"], STOPPING);
+        assert_eq!(body(readiness(&app, Request::default()).await)["why"], STOPPING);
+        assert_eq!(body(health(&app, Request::default()).await)["why"], STOPPING);
     }
 
     #[tokio::test]
     async fn a_voter_that_is_silent_after_a_restart_is_not_ready_and_reports_for_how_long() {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Used(Span::from_millis(3_000)), 1).await;
-        let why = unready(&app).await.unwrap().unwrap();
+        let why = unready(&app.node, app.ttl).await.unwrap().unwrap();
         assert!(why.contains("does not vote for another 3s"), "{why}");
         clock.advance(Span::from_millis(3_000) - Span::from_nanos(1));
-        let why = unready(&app).await.unwrap().unwrap();
+        let why = unready(&app.node, app.ttl).await.unwrap().unwrap();
         assert!(why.contains("does not vote for another 1ms"), "{why}");
-        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
+        assert_eq!(status_of(readiness(&app, Request::default()).await), 503);
         clock.advance(Span::from_nanos(1));
-        assert_eq!(readiness(State(app)).await.unwrap().status(), 200, "by itself");
+        assert_eq!(status_of(readiness(&app, Request::default()).await), 200, "by itself");
     }
 }

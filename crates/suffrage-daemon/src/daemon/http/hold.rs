@@ -8,31 +8,26 @@
 //! The response is a stream of JSON objects, one per line. A task of its own watches the client: it learns of the client's
 //! death also while the client does not read. States that the client has not read are replaced by later ones.
 
-use std::convert::Infallible;
-
-use axum::Extension;
-use axum::body::Body;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream::unfold;
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use suffrage_core::Time;
 use suffrage_lease::sessions::connection::{ConnectionEnd, ConnectionState, LossReason, deadline_by};
 use suffrage_lease::sessions::{LeaseRequest, SessionError};
 use tokio::sync::mpsc;
 
+use super::exchange::{Answer, stream};
 use super::{App, Problem, in_time};
 use crate::daemon::local::{LocalPeer, Watch};
 use suffrage_node::Error;
 use suffrage_node::clock::boottime;
-use suffrage_node::lease::{HoldState, Holding, NodeClock};
+use suffrage_node::lease::{HoldState, Holding, NodeClock, Value as LeaseValue};
 
 /// Checks that a request may hold by its connection.
 pub(super) fn check(
     held_by: &str,
     has_session: bool,
     overflow: bool,
-    peer: Option<Extension<LocalPeer>>,
+    peer: Option<LocalPeer>,
 ) -> Result<LocalPeer, Problem> {
     let refused = |error: &str| Problem::new(StatusCode::BAD_REQUEST, error);
     if held_by != "connection" {
@@ -41,7 +36,7 @@ pub(super) fn check(
     if has_session {
         return Err(refused("session: is not for `hold`; the session ends with its connection"));
     }
-    let Some(Extension(peer)) = peer else {
+    let Some(peer) = peer else {
         return Err(refused(
             "hold: needs the Unix socket of this node (`socket` in its configuration), where the node learns when \
              the process of the client exits; over the network, renew the session by requests",
@@ -58,9 +53,9 @@ pub(super) fn check(
 pub(super) async fn hold(
     app: &App,
     name: &str,
-    lease: LeaseRequest,
+    (lease, value): (LeaseRequest, Option<LeaseValue>),
     peer: LocalPeer,
-) -> Result<Response, Problem> {
+) -> Answer {
     let failed = |error| {
         let error = format!("this node cannot watch the process of the client: {error}");
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
@@ -68,7 +63,7 @@ pub(super) async fn hold(
     // From here on, also before the first state, the node learns of the client's end.
     let watch = peer.watch().map_err(failed)?;
     let mut untold = Untold(None);
-    let first = in_time(&app.node, async { untold.begin(app.node.hold(name, lease)?).await });
+    let first = in_time(&app.node, async { untold.begin(app.node.hold(name, lease, value)?).await });
     if let Some(Err(error)) = first.await? {
         return Err(error.into());
     }
@@ -77,12 +72,7 @@ pub(super) async fn hold(
     let (lines, body) = mpsc::channel(1);
     let clock = app.node.clock().clone();
     tokio::spawn(converse(holding, watch, clock, lines));
-    let body = unfold(body, |mut body: mpsc::Receiver<String>| async {
-        let line = body.recv().await?;
-        Some((Ok::<String, Infallible>(line), body))
-    });
-    let kind = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-store")];
-    Ok((kind, Body::from_stream(body)).into_response())
+    Ok(stream("application/x-ndjson", "no-store", body))
 }
 
 /// A session whose client has not been told anything. If it is dropped, the client relies on nothing, also if the node
@@ -241,7 +231,7 @@ mod tests {
         clock.advance(STALE);
         let (_client, peer) = LocalPeer::pair();
         let lease = LeaseRequest { ttl: Span::from_millis(1_000), rank: 0 };
-        let refused = hold(&app, "x", lease, peer).await.unwrap_err();
+        let refused = hold(&app, "x", (lease, None), peer).await.unwrap_err();
         assert!(refused.error.contains("this node is stuck"), "{}", refused.error);
         disk.send(Ok(())).unwrap();
         assert_eq!(app.node.metrics().await.unwrap().elections, 0);

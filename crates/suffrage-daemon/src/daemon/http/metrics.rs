@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
 
+use super::exchange::{Answer, Request, Response, response};
 use super::health::reachable_voters;
 use super::{App, Problem, elections, granted, in_time};
 use suffrage_net::transport::Transport as _;
@@ -42,7 +41,7 @@ async fn sample_node(node: &Node) -> Result<NodeSample, Problem> {
     Ok(NodeSample { metrics, elections: elections(node).await?, granted: granted(node).await? })
 }
 
-pub(super) async fn metrics(State(app): State<App>) -> Response {
+pub(super) async fn metrics(app: &App, _: Request) -> Answer {
     // A node that does not answer still has metrics: its operator needs them most.
     let node = sample_node(&app.node).await.ok();
     let sample = Sample {
@@ -52,7 +51,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
         traffic: app.transport.counters().snapshot(),
         node,
     };
-    page(&sample)
+    Ok(page(&sample))
 }
 
 /// The metrics of a node that waits for space on its disk to start.
@@ -62,7 +61,7 @@ pub(super) fn suspended(certificate_end: Option<u64>) -> Response {
 }
 
 fn page(sample: &Sample) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(sample)).into_response()
+    response(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(sample).into())
 }
 
 fn text(sample: &Sample) -> String {
@@ -257,6 +256,7 @@ mod tests {
     use std::pin::pin;
     use std::task::Poll;
 
+    use super::super::exchange::Body;
     use super::*;
     use crate::daemon::http::health::STALE;
     use crate::daemon::http::health::tests::{Disk, app};
@@ -320,15 +320,15 @@ mod tests {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Good, 1).await;
         app.node.metrics().await.unwrap();
-        let mut page = pin!(metrics(State(app.clone())));
+        let mut page = pin!(metrics(&app, Request::default()));
         assert!(poll_fn(|context| Poll::Ready(page.as_mut().poll(context))).await.is_pending());
         // The node answers in order: the question before this one has been answered as well.
         app.node.metrics().await.unwrap();
         // The runtime has one thread: no other task runs before the clock advances.
         clock.advance(STALE);
-        let page = page.await;
+        let page = page.await.unwrap();
         assert_eq!(page.status(), 200);
-        let page = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
+        let Body::Whole(Some(page)) = page.into_body() else { panic!("a whole body") };
         let page = str::from_utf8(&page).unwrap();
         assert!(page.contains("suffrage_up 0\n") && page.contains("suffrage_datagrams_total"), "{page}");
     }

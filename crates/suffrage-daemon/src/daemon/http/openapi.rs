@@ -1,13 +1,20 @@
 //! `GET /openapi.json`: the description of all endpoints.
 
-use axum::http::header;
-use axum::response::IntoResponse;
+use hyper::StatusCode;
+
+use super::App;
+use super::exchange::{Answer, Request, Response, response};
 
 /// OpenAPI 3.1.
 const DOCUMENT: &str = include_str!("openapi.json");
 
-pub(super) async fn document() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT)
+pub(super) async fn document(_: &App, _: Request) -> Answer {
+    Ok(answer())
+}
+
+/// The description, also of a node that is suspended.
+pub(super) fn answer() -> Response {
+    response(StatusCode::OK, "application/json", DOCUMENT.into())
 }
 
 #[cfg(test)]
@@ -31,9 +38,12 @@ mod tests {
                 methods.map(move |method| (path.clone(), method.clone()))
             })
             .collect();
-        let served: BTreeSet<(String, String)> = super::super::routes()
+        let methods = |route: &'static super::super::Route| route.methods.iter().map(|(method, _)| method);
+        let served: BTreeSet<(String, String)> = super::super::ROUTES
             .iter()
-            .flat_map(|route| route.methods.iter().map(|method| (route.path.to_string(), method.to_string())))
+            .flat_map(|route| {
+                methods(route).map(|method| (route.path.to_string(), method.as_str().to_lowercase()))
+            })
             .collect();
         assert_eq!(described, served);
     }

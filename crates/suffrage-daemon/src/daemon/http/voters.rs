@@ -1,56 +1,58 @@
 //! `GET /voters` and `POST /voters`: the voters of the cluster, and changes of them.
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
-use serde::Deserialize;
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use suffrage_core::NodeId;
-use suffrage_node::lease::MembershipStatus;
 use suffrage_node::lease::membership::{Change, ChangeProgress, VoterEntry};
+use suffrage_node::lease::{MembershipStatus, Node, NodeMetrics};
 use suffrage_node::resolver::check_address;
 
-use super::api::{Body, parsed};
+use super::exchange::{Answer, Request, json};
 use super::{App, Problem, in_time};
 
-/// The body of a change: exactly one member.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub(super) enum ChangeBody {
-    /// Adds a voter.
-    Add { id: u64, address: String },
-    /// Removes a voter.
-    Remove { id: u64 },
-    /// Gives a cluster that still runs with its founding list its first versioned configuration.
-    Adopt {
-        /// The voters that need not answer, and that do not vote from then on.
-        #[serde(default)]
-        without: Vec<u64>,
-    },
-    /// Stops the change that this node coordinates.
-    Stop {},
+/// The change that the body of a request asks for. None to stop the change that this node coordinates.
+fn parsed(request: &Request) -> Result<Option<Change>, Problem> {
+    let refused = |error: String| Problem::new(StatusCode::BAD_REQUEST, error);
+    let missing = |key: &str| refused(format!("{key}: is missing"));
+    let (kind, mut members) = request.members()?.only("add, remove, adopt or stop")?;
+    let (change, expected) = match kind.as_str() {
+        "add" => {
+            let id = members.id("id")?.ok_or_else(|| missing("id"))?;
+            let address = members.text("address")?.ok_or_else(|| missing("address"))?;
+            check_address(&address).map_err(|reason| refused(format!("address: {reason}")))?;
+            (Some(Change::Add(NodeId(id), address)), "expected are id and address")
+        }
+        "remove" => {
+            let id = members.id("id")?.ok_or_else(|| missing("id"))?;
+            (Some(Change::Remove(NodeId(id))), "expected is id")
+        }
+        // The first versioned configuration of a cluster that still runs with its founding list. `without` names voters
+        // that need not answer, and that do not vote from then on.
+        "adopt" => {
+            let without = members.ids("without")?.into_iter().map(NodeId).collect();
+            (Some(Change::Adopt { without }), "expected is without")
+        }
+        "stop" => (None, "`stop` has no members"),
+        other => {
+            return Err(refused(format!(
+                "{other}: is unknown; expected is one of add, remove, adopt and stop"
+            )));
+        }
+    };
+    members.end(expected)?;
+    Ok(change)
 }
 
 /// `GET /voters`
-pub(super) async fn voters(State(app): State<App>) -> Result<Json<Value>, Problem> {
+pub(super) async fn voters(app: &App, _: Request) -> Answer {
     let membership = in_time(&app.node, app.node.membership()).await?;
-    body(&app, &membership).await
+    body(app, &membership).await
 }
 
 /// `POST /voters`
-pub(super) async fn change(State(app): State<App>, request: Body) -> Result<Json<Value>, Problem> {
-    let refused = |error: String| Problem::new(StatusCode::BAD_REQUEST, error);
-    let change = match parsed(request)? {
-        ChangeBody::Add { id, address } => {
-            check_address(&address).map_err(|reason| refused(format!("address: {reason}")))?;
-            Some(Change::Add(NodeId(id), address))
-        }
-        ChangeBody::Remove { id } => Some(Change::Remove(NodeId(id))),
-        ChangeBody::Adopt { without } => {
-            Some(Change::Adopt { without: without.into_iter().map(NodeId).collect() })
-        }
-        ChangeBody::Stop {} => None,
-    };
+pub(super) async fn change(app: &App, request: Request) -> Answer {
+    request.check_operator()?;
+    let change = parsed(&request)?;
     match change {
         Some(change) => {
             in_time(&app.node, app.node.change_voters(change.clone())).await?;
@@ -67,21 +69,31 @@ pub(super) async fn change(State(app): State<App>, request: Body) -> Result<Json
     if let Some((_, ChangeProgress::Impossible(reason))) = &membership.change {
         return Err(Problem::new(StatusCode::CONFLICT, reason.to_string()).because("impossible"));
     }
-    body(&app, &membership).await
+    body(app, &membership).await
 }
 
-async fn body(app: &App, membership: &MembershipStatus) -> Result<Json<Value>, Problem> {
+async fn body(app: &App, membership: &MembershipStatus) -> Answer {
     let metrics = in_time(&app.node, app.node.metrics()).await?;
+    Ok(json(StatusCode::OK, &describe(&app.node, membership, &metrics)))
+}
+
+/// The JSON object of the voters, as this node knows them.
+pub(super) fn describe(node: &Node, membership: &MembershipStatus, metrics: &NodeMetrics) -> Value {
     let configuration = &membership.configuration;
     let voter = |voter: &VoterEntry| {
         let contact = metrics.voters.iter().find(|contact| contact.voter == voter.id);
         let reply_age = contact.and_then(|contact| contact.reply_age).map(|age| age.as_millis() as u64);
+        let round_trip =
+            contact.and_then(|contact| contact.round_trip).map(|time| time.as_nanos() as f64 / 1e6);
+        let not_voting = contact.filter(|contact| contact.not_voting.is_some()).map(ToString::to_string);
         json!({
             "id": voter.id.0,
             "address": voter.address,
             "disk": voter.disk.map(|disk| disk.to_string()),
             "answers": contact.is_some_and(|contact| contact.answers()),
             "reply_age_ms": reply_age,
+            "round_trip_ms": round_trip,
+            "not_voting": not_voting,
         })
     };
     let change = membership.change.as_ref().map(|(change, progress)| {
@@ -93,8 +105,8 @@ async fn body(app: &App, membership: &MembershipStatus) -> Result<Json<Value>, P
         .iter()
         .map(|(node, mismatch)| json!({ "node": node.0, "reason": mismatch.to_string() }))
         .collect();
-    Ok(Json(json!({
-        "node": app.node.id().0,
+    json!({
+        "node": node.id().0,
         "cluster": configuration.cluster().to_string(),
         "version": configuration.version(),
         "certain": membership.certain,
@@ -102,5 +114,5 @@ async fn body(app: &App, membership: &MembershipStatus) -> Result<Json<Value>, P
         "drained_in_ms": membership.drained_in.map(|left| left.as_millis() as u64),
         "change": change,
         "mismatches": mismatches,
-    })))
+    })
 }

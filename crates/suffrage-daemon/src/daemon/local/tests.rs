@@ -126,3 +126,33 @@ fn groups_have_names_and_numbers() {
     assert_eq!(group_id("4711").unwrap(), 4_711);
     assert!(group_id("no-such-group").unwrap_err().to_string().contains("no-such-group"));
 }
+
+/// An answer that nobody can read does not count as received, whenever it comes.
+#[tokio::test]
+async fn an_output_counts_only_while_the_connection_is_open() {
+    let (client, peer) = LocalPeer::pair();
+    assert_eq!(peer.while_open(std::future::ready(1)).await, Some(1));
+    let later = async {
+        tokio::time::sleep(BRIEF * 4).await;
+        2
+    };
+    assert_eq!(peer.while_open(later).await, Some(2));
+    // The client hangs up before the output is ready: soon, and late.
+    for pause in [BRIEF / 5, BRIEF * 4] {
+        let (client, peer) = LocalPeer::pair();
+        let (send, output) = tokio::sync::oneshot::channel::<()>();
+        let hang_up = async move {
+            tokio::time::sleep(pause).await;
+            drop(client);
+            _ = send.send(());
+        };
+        let (told, ()) = tokio::join!(peer.while_open(output), hang_up);
+        assert_eq!(told, None, "{pause:?}");
+    }
+    drop(client);
+    timeout(Duration::from_secs(60), async {
+        assert_eq!(peer.while_open(std::future::pending::<()>()).await, None)
+    })
+    .await
+    .unwrap();
+}

@@ -293,3 +293,28 @@ async fn sessions_of_disconnected_clients_do_not_block_the_queue() {
     // The queue position of a client that can return is kept for 10 s: three of them would take longer.
     client.wait_in_line("x", &waiting, WAIT).await.leads();
 }
+
+#[tokio::test]
+async fn a_query_lists_a_page_of_the_elections_and_a_wrong_one_is_refused() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    for name in ["b", "a", "c%2F%3Cimg%20src=x%3E"] {
+        client.campaign(name, LONG, WAIT).await.leads();
+    }
+    let page = client.get("/elections?from=1&limit=1").await.json();
+    assert_eq!((&page["from"], &page["matching"], &page["total"]), (&json!(1), &json!(3), &json!(3)));
+    let names = |page: &serde_json::Value| -> Vec<String> {
+        let elections = page["elections"].as_array().unwrap();
+        elections.iter().map(|election| election["election"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(names(&page), ["b"]);
+    assert_eq!(page["leaders"], json!([{ "leader": 1, "elections": 3 }]));
+    let page = client.get("/elections?search=C%2F%3Cimg&leader=1").await.json();
+    assert_eq!(names(&page), ["c/<img src=x>"]);
+    assert_eq!(client.get("/elections?leader=none").await.json()["matching"], 0);
+    assert_eq!(client.get("/elections").await.json()["elections"].as_array().unwrap().len(), 3);
+    for wrong in ["limit=0", "limit=501", "limit=x", "from=-1", "leader=x", "limit=1&limit=2"] {
+        let answer = client.get(&format!("/elections?{wrong}")).await;
+        assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
+    }
+}

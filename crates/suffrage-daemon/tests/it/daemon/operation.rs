@@ -154,6 +154,23 @@ async fn idle_connections_are_closed() {
     assert_eq!(events.next().await.unwrap()["leader"], 1);
 }
 
+/// A body that never comes holds no connection: a request that has none is answered without it, and another one is refused
+/// after some seconds.
+#[tokio::test]
+async fn a_body_that_never_comes_holds_no_connection() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    for (line, status) in [("GET /liveness", "200"), ("POST /elections/x/campaign", "408")] {
+        let mut stream = client.connect().await.unwrap();
+        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        soon(stream.read_to_end(&mut answer)).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {answer}");
+    }
+}
+
 /// The lines of the text format: a name, optional labels, and a number.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -308,6 +308,44 @@ fn clients_by_connection_are_refused_over_tcp_and_with_wrong_bodies() {
     assert_eq!(mode & 0o777, 0o660);
 }
 
+/// With a token, who may use the socket may lead, and may not do what an operator does. Needs root, to be somebody else.
+#[test]
+fn clients_of_the_socket_are_no_operators_if_there_is_a_token() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let token = "0123456789abcdef0123456789abcdef";
+    let file = super::folder("rights-token").join("token");
+    fs::write(&file, token).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let cluster = Cluster::start_with("rights", &format!("http-token = {file:?}\nsocket-mode = \"666\""));
+    let post = |uid: u32, path: &str, body: Value, token: Option<&str>| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-s", "-m", "30", "-w", "%{http_code}", "-o", "/dev/null", "--unix-socket"]);
+        curl.arg(cluster.socket(0)).arg(format!("http://localhost{path}")).args(["-d", &body.to_string()]);
+        curl.args(token.iter().flat_map(|it| ["-H".to_string(), format!("Authorization: Bearer {it}")]));
+        let done = std::os::unix::process::CommandExt::uid(&mut curl, uid).output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    const NOBODY: u32 = 65_534;
+    let campaign = json!({ "ttl": LONG, "wait": "30s" });
+    assert_eq!(post(NOBODY, "/elections/x/campaign", campaign, None), "200", "anybody may lead");
+    for (path, body) in [
+        ("/voters", json!({ "stop": {} })),
+        ("/elections/x/resign", json!({})),
+        ("/elections/x/transfer", json!({ "to": 2 })),
+    ] {
+        assert_eq!(post(NOBODY, path, body.clone(), None), "403", "{path}");
+        assert_eq!(post(NOBODY, path, body, Some("wrong")), "403", "{path}");
+    }
+    // A session of its own is not a matter of rights, also if it is unknown.
+    let session = json!({ "session": "00000000000000000000000000000001" });
+    assert_eq!(post(NOBODY, "/elections/x/resign", session, None), "409");
+    assert_eq!(post(NOBODY, "/voters", json!({ "stop": {} }), Some(token)), "200");
+    assert_eq!(post(0, "/voters", json!({ "stop": {} }), None), "200", "root is an operator");
+    assert_eq!(post(0, "/elections/x/resign", json!({}), None), "202");
+}
+
 /// A path belongs to one node, and whatever is there that is no abandoned socket stays.
 #[test]
 fn a_socket_is_not_taken_from_another_node_or_file() {
@@ -330,10 +368,13 @@ fn a_socket_is_not_taken_from_another_node_or_file() {
     assert!(failure(&cluster).contains("is no socket"));
     assert!(fs::read_to_string(cluster.folder.join("key")).unwrap().len() > 40);
     fs::write(&file, text.replace("2.sock", "foreign.sock")).unwrap();
-    let foreign = UnixListener::bind(cluster.folder.join("foreign.sock")).unwrap();
+    let path = cluster.folder.join("foreign.sock");
+    let foreign = UnixListener::bind(&path).unwrap();
     assert!(failure(&cluster).contains("another node listens on it"));
     drop(foreign);
+    // A child that another test has forked has a copy of the listener until it calls `exec`.
+    soon(|| UnixStream::connect(&path).is_err().then_some(()));
     let process = cluster.spawn(2, &[]);
     cluster.processes[1] = Some(process);
-    Connection::hold(&cluster.folder.join("foreign.sock"), "y", LONG).await_event("leading");
+    Connection::hold(&path, "y", LONG).await_event("leading");
 }

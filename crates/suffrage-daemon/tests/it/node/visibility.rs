@@ -133,3 +133,56 @@ fn why_says_that_voters_are_silent_after_their_restart() {
     let own = cluster.ask(1, "why y").out;
     assert!(own.contains("voter 2 is silent for another "), "{own}");
 }
+
+/// Every node shows what a `suffrage run` and a client say about themselves, and a new value. A client that is not known to a
+/// node cannot set a value.
+#[test]
+fn every_node_shows_the_value_of_the_leader() {
+    let cluster = Cluster::start("values");
+    let supervisor = Supervisor::start(&cluster);
+    let process = format!("-{}", supervisor.0.id());
+    for place in 0..3 {
+        let value = soon(|| cluster.bank(place)?["value"].as_str().map(str::to_string));
+        assert!(value.ends_with(&process), "the process id is {process}: {value}");
+        let said = soon(|| Some(cluster.ask(place, "leader bank").out).filter(|said| said.contains(&value)));
+        assert!(said.starts_with("node 77 leads bank, with token "), "{said}");
+    }
+    let long = "ä".repeat(2_000);
+    let said = json!({ "ttl": "2s", "wait": "30s", "value": "10.0.0.1:80" });
+    let (status, body) = cluster.post(0, "x/campaign", &said);
+    assert_eq!(status, 200, "{body}");
+    let session = body["session"].as_str().unwrap().to_string();
+    let election = |place| -> Value { serde_json::from_str(&cluster.get(place, "/elections/x")).unwrap() };
+    let renew = || assert_eq!(cluster.post(0, "x/renew", &json!({ "session": session })).0, 200);
+    for place in 0..3 {
+        soon(|| {
+            renew();
+            (election(place)["value"] == "10.0.0.1:80").then_some(())
+        });
+    }
+    let before = election(1)["value_version"].as_u64().unwrap();
+    let set = |session: &str, value: &str| {
+        cluster.post(0, "x/value", &json!({ "session": session, "value": value }))
+    };
+    assert_eq!(set(&session, &long).0, 200);
+    for place in 0..3 {
+        let shown = soon(|| {
+            renew();
+            Some(election(place)).filter(|election| election["value"] == *long)
+        });
+        assert!(shown["value_version"].as_u64().unwrap() > before, "{}", shown["value_version"]);
+    }
+    let (status, body) = set(&session, &"x".repeat(4_097));
+    assert_eq!(
+        (status, body["error"].as_str().unwrap().contains("a value of 4097 bytes")),
+        (400, true),
+        "{body}"
+    );
+    assert_eq!(set("00000000000000000000000000000000", "x").0, 409);
+    assert_eq!(set(&session, "").0, 200);
+    soon(|| {
+        renew();
+        election(2)["value"].is_null().then_some(())
+    });
+    assert!(!cluster.get(0, "/metrics").contains("10.0.0.1:80"), "no label has a value of a leader");
+}

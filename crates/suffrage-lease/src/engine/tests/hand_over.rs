@@ -98,7 +98,8 @@ fn a_voter_passes_a_request_on_to_the_holder() {
     let (request, token, attribute) = (Request(1), Token::after(4), 0);
     let ttl = Span::from_millis(3_000);
     let prepare = Ask::Prepare { request, token, attribute };
-    let propose = Ask::Propose { request, token, ttl, attribute, renewal: false };
+    let propose =
+        Ask::Propose { request, token, ttl, attribute, renewal: false, value: crate::ValueVersion::NONE };
     harness.receive(at(1), NodeId(8), [prepare, propose].map(|ask| about(name, Body::Ask(ask))));
     harness.record.sent.clear();
     harness.command(at(2), "x", Action::Move(Some(NodeId(6))));

@@ -15,7 +15,14 @@ fn prepare(token: u64) -> Body {
 
 fn propose(token: u64, renewal: bool) -> Body {
     let (request, token) = (Request(token), Token::after(token - 1));
-    Body::Ask(Ask::Propose { request, token, ttl: TTL, attribute: 0, renewal })
+    Body::Ask(Ask::Propose {
+        request,
+        token,
+        ttl: TTL,
+        attribute: 0,
+        renewal,
+        value: crate::ValueVersion::NONE,
+    })
 }
 
 fn text(name: &str) -> Body {
@@ -46,6 +53,7 @@ impl Harness {
 
     fn changes(&mut self) -> Vec<(String, Option<u64>)> {
         let change = |report| match report {
+            Report::ValueChanged(election) => panic!("{} has no value", &*election),
             Report::Granted(change) => {
                 (change.election.to_string(), change.grant.map(|grant| grant.token.number()))
             }

@@ -1,7 +1,7 @@
 //! A broker whose node leads when the test says so.
 
 use super::*;
-use crate::sessions::{LeaseRequest, SessionId};
+use crate::sessions::{ClientValue, LeaseRequest, SessionId};
 
 const TTL: Span = Span::from_millis(3_000);
 const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
@@ -13,6 +13,7 @@ struct Fake {
     held: BTreeMap<Name, NodeLease>,
     joined: BTreeMap<Name, CandidateConfig>,
     refuses: bool,
+    value: Option<Value>,
     calls: Vec<String>,
 }
 
@@ -35,6 +36,12 @@ impl LeaseControl for Fake {
     }
     fn set_rank(&mut self, _: Name, rank: Attribute) {
         self.calls.push(format!("rank {rank}"));
+    }
+    fn set_value(&mut self, _: Name, value: Option<&Value>) {
+        if self.value.as_ref() != value {
+            self.value = value.cloned();
+            self.calls.push(format!("value {}", value.map_or("none", Value::as_str)));
+        }
     }
     fn withdraw(&mut self, name: Name) {
         self.held.remove(&name);
@@ -87,7 +94,12 @@ impl Test {
         let wait = Span::from_millis(10_000);
         self.request(
             millis,
-            SessionRequest::Campaign(CampaignRequest { session: session.map(SessionId), lease, wait }),
+            SessionRequest::Campaign(CampaignRequest {
+                session: session.map(SessionId),
+                lease,
+                wait,
+                value: None,
+            }),
         )
     }
 
@@ -210,7 +222,10 @@ fn a_revoked_client_is_told_and_keeps_what_it_was_promised() {
 fn a_lease_that_no_client_knows_of_is_released_at_once_when_an_operator_wants_it() {
     let mut test = Test::new();
     let wait = Span::ZERO;
-    test.request(0, SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait }));
+    test.request(
+        0,
+        SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait, value: None }),
+    );
     test.lead(100, 7, 3_000);
     test.expect("join x 3000, rank 5, campaign", &[(1, "waiting 0")]);
     test.request(200, SessionRequest::Revoke { to: Some(NodeId(2)) });
@@ -239,6 +254,35 @@ fn a_broker_stops_when_nobody_leads_any_more() {
     test.expect("", &[(4, "stopping")]);
 }
 
+/// The value of the first client that waits is that of the node when it campaigns, and of the client that leads while it
+/// leads.
+#[test]
+fn the_node_has_the_value_of_the_client_that_leads() {
+    let mut test = Test::new();
+    let client_value = |order, text| ClientValue { order, value: Value::new(text).ok() };
+    let wait = Span::from_millis(10_000);
+    let campaign = |value| {
+        SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait, value: Some(value) })
+    };
+    test.request(0, campaign(client_value(0, "a")));
+    test.expect("join x 3000, rank 5, value a, campaign", &[]);
+    test.request(10, campaign(client_value(0, "b")));
+    test.lead(100, 7, 3_000);
+    test.calls();
+    test.replies();
+    let (first, second) = (SessionId(1), SessionId(2));
+    test.request(200, SessionRequest::SetValue { session: first, value: client_value(2, "aa") });
+    test.expect("value aa", &[(3, "valueset")]);
+    test.request(210, SessionRequest::SetValue { session: first, value: client_value(1, "old") });
+    test.expect("", &[(4, "valueset")]);
+    test.request(220, SessionRequest::SetValue { session: second, value: client_value(1, "bb") });
+    test.expect("", &[(5, "valueset")]);
+    test.request(230, SessionRequest::SetValue { session: SessionId(77), value: client_value(1, "no") });
+    test.expect("", &[(6, "expired")]);
+    test.request(300, SessionRequest::Resign { session: first, to: None });
+    test.expect("withdraw, rank 5, value bb, campaign", &[(7, "resigned")]);
+}
+
 #[test]
 fn a_node_that_cannot_join_says_so() {
     let mut test = Test::new();
@@ -253,8 +297,12 @@ fn elections_are_limited() {
     let mut test = Test::new();
     for number in 0..MAX_ELECTIONS {
         let text = number.to_string();
-        let lease =
-            SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait: Span::ZERO });
+        let lease = SessionRequest::Campaign(CampaignRequest {
+            session: None,
+            lease: LEASE,
+            wait: Span::ZERO,
+            value: None,
+        });
         let arrival = Arrival { request: RequestId(0), received: at(0), new_session: SessionId(0) };
         test.broker.on_request(at(0), arrival, &text, lease, &mut test.fake);
     }

@@ -59,7 +59,7 @@ fn campaign(node: usize, number: u64, session: Option<SessionId>) -> ClientActio
     ClientAction::Send {
         node,
         number,
-        request: SessionRequest::Campaign(CampaignRequest { session, lease: LEASE, wait: WAIT }),
+        request: SessionRequest::Campaign(CampaignRequest { session, lease: LEASE, wait: WAIT, value: None }),
     }
 }
 

@@ -64,7 +64,10 @@ impl Test {
     fn campaign(&mut self, millis: u64) -> u64 {
         let lease = LeaseRequest { ttl: TTL, rank: 0 };
         let wait = Span::from_millis(20_000);
-        self.request(millis, SessionRequest::Campaign(CampaignRequest { session: None, lease, wait }))
+        self.request(
+            millis,
+            SessionRequest::Campaign(CampaignRequest { session: None, lease, wait, value: None }),
+        )
     }
 
     /// The replies since the last time: request, and a word with a token if there is one.

@@ -24,7 +24,7 @@ fn with_bug(bug: Option<Bug>) -> SessionQueue {
 fn hold(queue: &mut SessionQueue, request: u64, session: SessionId) -> Replies {
     let mut replies = Vec::new();
     let arrival = Arrival { request: RequestId(request), received: at(0), new_session: session };
-    queue.hold(arrival, LEASE, &mut replies);
+    queue.hold(arrival, (LEASE, None), &mut replies);
     replies
 }
 

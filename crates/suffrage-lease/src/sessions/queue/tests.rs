@@ -40,7 +40,8 @@ fn enter(queue: &mut SessionQueue, now: u64, request: u64, session: SessionId, w
 
 fn try_enter(queue: &mut SessionQueue, now: u64, request: u64, session: SessionId, wait: u64) -> Replies {
     let arrival = Arrival { request: RequestId(request), received: at(now), new_session: session };
-    let campaign = CampaignRequest { session: None, lease: LEASE, wait: Span::from_millis(wait) };
+    let campaign =
+        CampaignRequest { session: None, lease: LEASE, wait: Span::from_millis(wait), value: None };
     let mut replies = Vec::new();
     queue.campaign(at(now), arrival, campaign, None, &mut replies);
     replies
@@ -49,7 +50,8 @@ fn try_enter(queue: &mut SessionQueue, now: u64, request: u64, session: SessionI
 /// Request number `request` of a client that has a session.
 fn ask_again(queue: &mut SessionQueue, now: u64, request: u64, session: SessionId, wait: u64) -> Replies {
     let arrival = Arrival { request: RequestId(request), received: at(now), new_session: SessionId(99) };
-    let campaign = CampaignRequest { session: Some(session), lease: LEASE, wait: Span::from_millis(wait) };
+    let campaign =
+        CampaignRequest { session: Some(session), lease: LEASE, wait: Span::from_millis(wait), value: None };
     let mut replies = Vec::new();
     queue.campaign(at(now), arrival, campaign, None, &mut replies);
     replies
@@ -99,7 +101,7 @@ fn no_client_outlives_the_nodes_lease_nor_its_session_whatever_the_clocks() {
                 let arrival = Arrival { request: RequestId(1), received, new_session: A };
                 let mut replies = Vec::new();
                 let wait = Span::from_millis(99_999);
-                let campaign = CampaignRequest { session: None, lease: LEASE, wait };
+                let campaign = CampaignRequest { session: None, lease: LEASE, wait, value: None };
                 queue.campaign(received, arrival, campaign, None, &mut replies);
                 let end = granted + Span::from_millis(left);
                 queue.grant(granted, NodeLease { token: 1, until: end }, &mut replies);

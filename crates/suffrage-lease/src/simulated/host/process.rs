@@ -39,6 +39,8 @@ pub(super) struct LocalProcess {
     /// When the process is started, or connects again.
     pub(super) start_at: Option<Time>,
     pub(super) stopped_until: Option<Time>,
+    /// The number of the value that the process has as the leader. 0 if it has none.
+    pub(super) value: u32,
 }
 
 impl LocalProcess {
@@ -51,6 +53,7 @@ impl LocalProcess {
             inbox: VecDeque::new(),
             start_at: Some(start_at),
             stopped_until: None,
+            value: 0,
         }
     }
 
@@ -191,6 +194,7 @@ impl Host {
 
     fn disconnect(&mut self, cx: &mut Context<'_, QuorumLease>, place: usize, within: Span) {
         let start_at = cx.now() + self.blueprint.delay + within.scale(cx.rng().unit());
-        self.processes[place] = LocalProcess::new(self.processes[place].election, start_at);
+        let LocalProcess { election, value, .. } = self.processes[place];
+        self.processes[place] = LocalProcess { value, ..LocalProcess::new(election, start_at) };
     }
 }

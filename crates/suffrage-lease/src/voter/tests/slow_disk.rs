@@ -53,7 +53,18 @@ impl SlowVoter {
 
     fn propose(&mut self, name: &str, from: NodeId, number: u64, ttl: u64) -> Option<Reply> {
         let (token, ttl) = (token(number), Span::from_millis(ttl));
-        self.ask(name, from, Ask::Propose { request: Request(1), token, ttl, attribute: 0, renewal: false })
+        self.ask(
+            name,
+            from,
+            Ask::Propose {
+                request: Request(1),
+                token,
+                ttl,
+                attribute: 0,
+                renewal: false,
+                value: crate::ValueVersion::NONE,
+            },
+        )
     }
 
     fn renew(&mut self) -> Option<Reply> {

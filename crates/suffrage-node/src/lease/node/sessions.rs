@@ -1,14 +1,16 @@
 //! Sessions of clients: requests to the task, and its replies.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use suffrage_core::Time;
 use suffrage_lease::sessions::connection::{ConnectionEnd, ConnectionState};
 use suffrage_lease::sessions::{
     Arrival, LeaseRequest, RequestId, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
 };
-use suffrage_lease::{ElectionName, Name, Saved};
+use suffrage_lease::{ElectionName, Name, Value};
 use suffrage_net::Transport;
 use tokio::sync::{oneshot, watch};
 
@@ -16,7 +18,6 @@ use super::task::Task;
 use super::{Command, Node};
 use crate::Error;
 use crate::clock::Clock;
-use crate::storage::Storage;
 
 /// A command of a handle about sessions.
 pub(super) enum SessionCommand {
@@ -29,7 +30,12 @@ pub(super) enum SessionCommand {
     /// The client is gone and has not read the reply.
     HangUp { name: Name, request: RequestId },
     /// A client asks to lead for as long as its connection stays open.
-    Hold { arrival: Arrival, election: ElectionName, lease: LeaseRequest, states: watch::Sender<HoldState> },
+    Hold {
+        arrival: Arrival,
+        election: ElectionName,
+        request: SessionRequest,
+        states: watch::Sender<HoldState>,
+    },
     /// The connection of a client has ended.
     End { name: Name, request: RequestId, end: ConnectionEnd },
     /// No session may begin to lead any more. `done` is sent when none leads.
@@ -98,22 +104,44 @@ impl Drop for Holding {
     }
 }
 
-/// A random id of a session.
-fn new_session() -> Result<SessionId, Error> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random)?;
-    Ok(SessionId(u128::from_le_bytes(random)))
+/// Random ids of sessions. The system is asked for many at once: a call for each would take longer than the rest of a request.
+#[derive(Default)]
+pub(super) struct SessionIds(Mutex<Vec<SessionId>>);
+
+impl SessionIds {
+    /// The number of ids that are drawn at once.
+    const BATCH: usize = 32;
+
+    /// An id that nobody can guess.
+    fn next(&self) -> Result<SessionId, Error> {
+        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.is_empty() {
+            let mut random = [[0; 16]; SessionIds::BATCH];
+            getrandom::fill(random.as_flattened_mut())?;
+            ids.extend(random.map(|random| SessionId(u128::from_le_bytes(random))));
+        }
+        Ok(ids.pop().expect("it was filled"))
+    }
+}
+
+/// The ids are secret.
+impl fmt::Debug for SessionIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionIds")
+    }
 }
 
 impl Node {
-    /// Leads for a client of this machine for as long as its connection stays open.
-    pub fn hold(&self, election: &str, lease: LeaseRequest) -> Result<Holding, Error> {
+    /// Leads for a client of this machine for as long as its connection stays open, with this value.
+    pub fn hold(&self, election: &str, lease: LeaseRequest, value: Option<Value>) -> Result<Holding, Error> {
         let election = ElectionName::new(election)?;
         let request = RequestId(self.shared.requests.fetch_add(1, Ordering::Relaxed));
-        let arrival = Arrival { request, received: self.clock().now(), new_session: new_session()? };
+        let arrival =
+            Arrival { request, received: self.clock().now(), new_session: self.shared.session_ids.next()? };
         let (states, receiver) = watch::channel(None);
         let (node, name, end) = (self.clone(), election.hash(), ConnectionEnd::Broken);
-        let command = SessionCommand::Hold { arrival, election, lease, states };
+        let request_body = SessionRequest::Hold { lease, value };
+        let command = SessionCommand::Hold { arrival, election, request: request_body, states };
         self.commands.send(Command::Session(command)).map_err(|_| Error::Stopped)?;
         Ok(Holding { node, name, request, states: receiver, end })
     }
@@ -127,7 +155,7 @@ impl Node {
         received: Time,
     ) -> Result<SessionOutcome, Error> {
         let election = ElectionName::new(election)?;
-        let new_session = new_session()?;
+        let new_session = self.shared.session_ids.next()?;
         let number = RequestId(self.shared.requests.fetch_add(1, Ordering::Relaxed));
         let mut waiting = Waiting { node: self, name: election.hash(), request: number, answered: false };
         let (reply, answer) = oneshot::channel();
@@ -155,7 +183,7 @@ impl Node {
     }
 }
 
-impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
+impl<T: Transport, C: Clock> Task<T, C> {
     pub(super) fn on_session_command(&mut self, now: Time, command: SessionCommand) {
         match command {
             SessionCommand::Request { arrival, election, request, reply } => {
@@ -168,10 +196,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.sessions.open.remove(&request);
                 self.input(now, |node, cx| node.on_reply_undelivered(cx, name, request));
             }
-            SessionCommand::Hold { arrival, election, lease, states } => {
+            SessionCommand::Hold { arrival, election, request, states } => {
                 self.sessions.connections.insert(arrival.request, states);
                 self.note_grant(now, election.hash());
-                let request = SessionRequest::Hold(lease);
                 self.input(now, |node, cx| node.on_request(cx, arrival, &election, request));
                 self.forget_leader(now, election.hash());
             }
@@ -212,5 +239,20 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             // The caller may be gone.
             self.sessions.stopping.drain(..).for_each(|done| _ = done.send(()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_of_sessions_are_all_different_and_not_shown() {
+        let ids = SessionIds::default();
+        let drawn: BTreeSet<u128> = (0..SessionIds::BATCH * 3).map(|_| ids.next().unwrap().0).collect();
+        assert_eq!(drawn.len(), SessionIds::BATCH * 3);
+        assert_eq!(format!("{ids:?}"), "SessionIds");
     }
 }

@@ -32,7 +32,7 @@ use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
 use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, content};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
-use crate::lease::status::{Leader, Status};
+use crate::lease::status::{KnownElection, Leader, LeaderValue, Status};
 use crate::lease::witness::Witness;
 use crate::storage::Storage;
 
@@ -63,7 +63,10 @@ impl Drop for Local {
     }
 }
 
-pub(super) struct Task<T, C, D> {
+/// The disk without its type: the task is compiled once for all kinds of disks.
+pub(super) type Disk = Box<dyn Storage<Saved>>;
+
+pub(super) struct Task<T, C> {
     pub(super) node: SessionEngine,
     out: Output,
     journal: Journal,
@@ -88,9 +91,9 @@ pub(super) struct Task<T, C, D> {
     transport: T,
     pub(super) clock: C,
     /// None while a blocking thread writes to it.
-    disk: Option<D>,
+    disk: Option<Disk>,
     /// The write that is under way, off the task.
-    write: Option<JoinHandle<Write<D>>>,
+    write: Option<JoinHandle<Write>>,
     witness: Witness,
     /// Whether another node knows saves that the disk of this node's voter has lost.
     outdated: bool,
@@ -112,24 +115,24 @@ pub(super) struct Handles {
 }
 
 /// The reason for a turn.
-enum Wake<D> {
+enum Wake {
     Command(Option<Command>),
     Datagram(io::Result<(NodeId, Vec<u8>)>),
     Timer,
     /// The blocking thread has written to the disk, or failed to.
-    Written(Result<Write<D>, TaskError>),
+    Written(Result<Write, TaskError>),
 }
 
-impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
+impl<T: Transport, C: Clock> Task<T, C> {
     pub(super) fn new(
         node: SessionEngine,
         out: Output,
         transport: T,
         clock: C,
-        disk: D,
+        disk: Disk,
         handles: Handles,
         history: usize,
-    ) -> Task<T, C, D> {
+    ) -> Task<T, C> {
         let me = node.engine().me();
         Task {
             journal: Journal::new(me, &node.engine().configuration().ids(), history),
@@ -236,8 +239,26 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 Some(refusal) => NodeEvent::Refused { election: refused.election, refusal },
                 None => return,
             },
+            Report::ValueChanged(election) => return self.publish_value(&election),
         };
         self.tell(event);
+    }
+
+    /// Publishes the value of the leader that is known in an election.
+    fn publish_value(&mut self, election: &ElectionName) {
+        let Some(index) = self.engine().index_of(election.hash()) else { return };
+        let Some(Some(local)) = self.locals.get(index.index()) else { return };
+        let value = self.known_value(election.hash(), local.belief.borrow().leader);
+        local.belief.send_if_modified(|belief| {
+            let changed = belief.value != value;
+            belief.value = value;
+            changed
+        });
+    }
+
+    /// The value of this leader, if the node knows it.
+    fn known_value(&self, name: Name, leader: Option<Leader>) -> Option<LeaderValue> {
+        self.engine().value(name, leader?.token).map(LeaderValue::new)
     }
 
     fn tell(&self, event: NodeEvent) {
@@ -294,7 +315,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         Ok(())
     }
 
-    async fn wake(&mut self) -> Wake<D> {
+    async fn wake(&mut self) -> Wake {
         let now = self.clock.now();
         self.handles.turned.store(now.as_nanos(), Ordering::Relaxed);
         let due = self.out.due.unwrap_or(Time::MAX).min(now + IDLE);
@@ -493,7 +514,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         {
             held.end();
         }
-        let belief = Belief { leader, since: self.clock.now(), held: local.held.clone() };
+        let name = local.notes.election.hash();
+        let value =
+            leader.and_then(|leader| self.node.engine().value(name, leader.token)).map(LeaderValue::new);
+        let belief = Belief { leader, value, since: at, held: local.held.clone() };
         let before = local.belief.send_replace(belief);
         if before.leader != leader
             && news
@@ -529,6 +553,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                     _ = reply.send(index.is_some());
                 }
             }
+            Some(Command::SetValue { name, value }) => {
+                if let Some(index) = self.engine().index_of(name) {
+                    self.input(now, |node, cx| node.set_value(cx, index, value));
+                }
+            }
             Some(Command::Pin { name, reply }) => {
                 let lease = self.engine().index_of(name).and_then(|index| {
                     self.act(now, index, Action::Pin(true));
@@ -550,6 +579,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::Granted { reply }) => {
                 _ = reply.send(report::granted(now, self.engine(), &self.journal));
+            }
+            Some(Command::List { reply }) => _ = reply.send(report::list(now, self.engine())),
+            Some(Command::Known { names, reply }) => {
+                let known = names.into_iter().filter_map(|name| self.known(now, name));
+                _ = reply.send(known.collect());
             }
             Some(Command::History { name, reply }) => {
                 _ = reply.send(self.journal.history.entries(now, name));
@@ -587,6 +621,16 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let pending = super::save_pending(&self.handles.saving_since, now);
         let slow = pending.filter(|pending| *pending > report::duration(election.ttl()));
         Some(Status { slow_save: slow, ..status })
+    }
+
+    /// An election that the node takes part in, or that its voter has granted.
+    fn known(&self, now: Time, name: Name) -> Option<KnownElection> {
+        if let Some(index) = self.engine().index_of(name) {
+            return self.status(now, index).map(KnownElection::Joined);
+        }
+        let granted = self.engine().granted_election(now, name)?;
+        let granted = report::granted_election(now, self.engine(), &self.journal, granted);
+        Some(KnownElection::Granted(granted))
     }
 
     fn metrics(&self, now: Time) -> NodeMetrics {
@@ -636,7 +680,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 local.notes = Notes { since: local.notes.since, ..notes };
             }
             empty => {
-                let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
+                let belief = watch::Sender::new(Belief { leader: None, value: None, since: now, held: None });
                 *empty = Some(Local { notes, belief, held: None });
             }
         }

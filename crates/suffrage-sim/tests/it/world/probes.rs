@@ -140,6 +140,9 @@ impl Observer for Watcher {
                 format!("{who} jumps {}{by}", if back { "-" } else { "+" })
             }
             TraceEvent::Ranked { who, attribute } => format!("{who} ranks {attribute}"),
+            TraceEvent::Leased { who, until } => format!("{who} leads until {until}"),
+            TraceEvent::Conditions { condition, value } => format!("{condition} {value}"),
+            TraceEvent::Violated { invariant, .. } => format!("{invariant} violated"),
             TraceEvent::Cut => "cut".into(),
             TraceEvent::Healed => "healed".into(),
             TraceEvent::HealedAll => "healed all".into(),

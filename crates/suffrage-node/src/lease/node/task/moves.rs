@@ -1,7 +1,7 @@
 //! Leaders that operators move: requests to other nodes, and those of other nodes.
 
 use suffrage_core::{NodeId, Time};
-use suffrage_lease::{Body, ElectionIndex, ElectionName, Message, Name, Saved, Token};
+use suffrage_lease::{Body, ElectionIndex, ElectionName, Message, Name, Token};
 use suffrage_net::Transport;
 
 use super::super::NodeEvent;
@@ -9,9 +9,8 @@ use super::{Local, MAX_TOLD, Task};
 use crate::Error;
 use crate::clock::Clock;
 use crate::lease::status::Leader;
-use crate::storage::Storage;
 
-impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
+impl<T: Transport, C: Clock> Task<T, C> {
     /// Checks whether a candidate waits at this node, if the node leads.
     pub(super) fn check_transfer(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
         let (engine, me) = (self.engine(), self.engine().me());

@@ -9,19 +9,18 @@ use suffrage_net::Transport;
 use tokio::task::{JoinError as TaskError, JoinHandle};
 
 use super::super::{NOT_SAVING, NodeState};
-use super::Task;
+use super::{Disk, Task};
 use crate::Error;
 use crate::clock::Clock;
 use crate::lease::witness::DiskStamp;
-use crate::storage::Storage;
 
 /// The time between two attempts to save.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The disk after a write, and the result of the write.
-pub(super) type Write<D> = (D, Result<(), Error>);
+pub(super) type Write = (Disk, Result<(), Error>);
 
-impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
+impl<T: Transport, C: Clock> Task<T, C> {
     /// Saves the state that all other effects wait for, and retries until it succeeds. False if the node was stopped.
     pub(super) async fn save(&mut self) -> bool {
         let Some(saved) = self.out.save.take() else { return true };
@@ -52,7 +51,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     }
 
     /// The write of a state that is saved off the task has ended: tells the engine. False if the node was stopped.
-    pub(super) async fn on_written(&mut self, written: Result<Write<D>, TaskError>) -> bool {
+    pub(super) async fn on_written(&mut self, written: Result<Write, TaskError>) -> bool {
         let Some(saved) = self.out.saves.writing().cloned() else { return false };
         if !self.repeat_write(&saved, written).await {
             return false;
@@ -66,7 +65,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// Repeats the write of a state until it succeeds. While the disk refuses, the node does nothing else. False if the
     /// node was stopped.
-    async fn repeat_write(&mut self, saved: &Saved, written: Result<Write<D>, TaskError>) -> bool {
+    async fn repeat_write(&mut self, saved: &Saved, written: Result<Write, TaskError>) -> bool {
         let mut last = written;
         loop {
             let Ok((disk, written)) = last else { return false };

@@ -324,7 +324,14 @@ fn what_is_sent_while_nothing_happens_is_as_computed() {
 fn a_renewal_takes_as_many_bytes_as_computed_at_most() {
     let (request, token) = (Request(u64::MAX), Token::after(u64::MAX - 1));
     let (ttl, attribute) = (Span::from_nanos(u64::MAX), Attribute::MIN);
-    let renewal = Ask::Propose { request, token, ttl, attribute, renewal: true };
+    let renewal = Ask::Propose {
+        request,
+        token,
+        ttl,
+        attribute,
+        renewal: true,
+        value: suffrage_lease::ValueVersion(u32::MAX),
+    };
     let size = |body: Body| postcard::experimental::serialized_size(&(Name::of("x"), body)).unwrap();
     assert_eq!(size(Body::Ask(renewal)) as u64, RENEWAL_BYTES);
     let answer = Reply::Accepted { request, renewal: true };

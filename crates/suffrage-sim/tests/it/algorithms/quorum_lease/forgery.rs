@@ -26,7 +26,14 @@ impl VoterEffects for Answers {
 fn grants(said: Option<(NodeId, Ask)>) -> usize {
     let timings = Options::default().timings(Span::UNIT);
     let (name, request, ttl, attribute) = (Name::of("x"), Request(0), timings.ttl, 0);
-    let propose = |token| Ask::Propose { request, token, ttl, attribute, renewal: false };
+    let propose = |token| Ask::Propose {
+        request,
+        token,
+        ttl,
+        attribute,
+        renewal: false,
+        value: suffrage_lease::ValueVersion::NONE,
+    };
     let prepare = |token| Ask::Prepare { request, token, attribute };
     let (first, second) = (Token::after(0), Token::after(1));
     let founding = Configuration::founding([(NodeId(1), String::new())], timings.drift).unwrap();

@@ -67,7 +67,14 @@ struct SingleCandidate {
 pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, cause: FailoverCause) -> Span {
     let mut world = SingleCandidate::new(timings, rtt, voters, seed);
     let (token, ttl, request) = (Token::after(0), timings.ttl, Request(0));
-    let propose = Ask::Propose { request, token, ttl, attribute: 0, renewal: false };
+    let propose = Ask::Propose {
+        request,
+        token,
+        ttl,
+        attribute: 0,
+        renewal: false,
+        value: suffrage_lease::ValueVersion::NONE,
+    };
     (0..voters).for_each(|voter| world.deliver(Event::Ask { voter, from: LEADER, ask: propose }));
     // Late enough that the candidate waits in every queue, and before the lease is over.
     let settled = timings.gap * 2 + rtt * 2;
