@@ -171,7 +171,8 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn run<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // One thread for all elections, as `suffrage run` has. It is of this kind of runtime because clients block.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let result = runtime.block_on(work);
     // Dropping the work has ended all processes. Other tasks are not waited for.

@@ -1,7 +1,7 @@
 //! A candidate as a process of its own, for tests: `candidate URL NAME TTL_MS IDENTITY`.
 //!
 //! Prints one line per event, with times in nanoseconds by the clock of the machine: `leads TOKEN NOW UNTIL`,
-//! `renewed TOKEN NOW UNTIL` for every new end of the lease, `lost NOW`. A line on standard input makes it resign.
+//! `renewed TOKEN NOW UNTIL` for every new end of the lease, `lost NOW`. A line on standard input makes it resign and end.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a process of a test")]
 
 use std::io::Write as _;
@@ -63,8 +63,7 @@ async fn main() {
                 () = tokio::time::sleep(Duration::from_millis(2)) => {}
                 _ = resign.recv() => {
                     leadership.resign().await;
-                    say(&format!("lost {}", BootClock.now().as_nanos()));
-                    break;
+                    return;
                 }
             }
         }

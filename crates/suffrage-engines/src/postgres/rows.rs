@@ -1,4 +1,7 @@
 //! The rows of the elections: requests of many elections travel in one statement, which is one commit of the server.
+//!
+//! A statement for many elections joins lists of names, which costs the server twice the time of a statement for one name.
+//! Most programs have one election: a request that travels alone has a statement of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,8 +69,10 @@ pub(super) struct Observed {
 /// elections. Only the insertion of a new row may wait for another session that inserts the same one.
 struct Statements {
     acquire: String,
+    acquire_one: String,
     renew: String,
     release: String,
+    release_one: String,
     observe: String,
 }
 
@@ -75,6 +80,12 @@ impl Statements {
     fn new(settings: &Settings) -> Statements {
         let (table, channel) = (&settings.table, &settings.channel);
         // The token also follows the clock, in milliseconds: it grows even if the row is lost, by hand or by a fail-over.
+        let fresh = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+        let take_over = "ON CONFLICT (name) DO UPDATE SET
+                    holder = excluded.holder, identity = excluded.identity, expires = excluded.expires,
+                    token = CASE WHEN e.holder = excluded.holder AND e.expires > clock_timestamp() THEN e.token
+                        ELSE greatest(e.token + 1, excluded.token) END
+                WHERE e.expires <= clock_timestamp() OR e.holder = excluded.holder";
         let acquire = format!(
             "WITH wish AS MATERIALIZED (
                 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS w (name, holder, identity, ttl)
@@ -84,21 +95,32 @@ impl Statements {
                 ORDER BY e.name FOR UPDATE OF e SKIP LOCKED
             ), granted AS (
                 INSERT INTO {table} AS e (name, holder, identity, token, expires)
-                SELECT w.name, w.holder, w.identity, (extract(epoch FROM clock_timestamp()) * 1000)::int8,
-                    clock_timestamp() + w.ttl * interval '1 microsecond'
+                SELECT w.name, w.holder, w.identity, {fresh}, clock_timestamp() + w.ttl * interval '1 microsecond'
                 FROM wish w
                 WHERE w.name IN (SELECT name FROM free) OR NOT EXISTS (SELECT FROM {table} k WHERE k.name = w.name)
                 ORDER BY w.name
-                ON CONFLICT (name) DO UPDATE SET
-                    holder = excluded.holder, identity = excluded.identity, expires = excluded.expires,
-                    token = CASE WHEN e.holder = excluded.holder AND e.expires > clock_timestamp() THEN e.token
-                        ELSE greatest(e.token + 1, excluded.token) END
-                WHERE e.expires <= clock_timestamp() OR e.holder = excluded.holder
+                {take_over}
                 RETURNING e.name, e.token
             )
             SELECT w.name, g.token, coalesce(extract(epoch FROM e.expires - clock_timestamp()), 0)::float8,
                 CASE WHEN g.name IS NOT NULL THEN pg_notify('{channel}', 'acquired ' || g.name) END
             FROM wish w LEFT JOIN granted g ON g.name = w.name LEFT JOIN {table} e ON e.name = w.name"
+        );
+        let acquire_one = format!(
+            "WITH free AS MATERIALIZED (
+                SELECT FROM {table} WHERE name = $1 AND (expires <= clock_timestamp() OR holder = $2)
+                FOR UPDATE SKIP LOCKED
+            ), granted AS (
+                INSERT INTO {table} AS e (name, holder, identity, token, expires)
+                SELECT $1, $2, $3, {fresh}, clock_timestamp() + $4 * interval '1 microsecond'
+                WHERE EXISTS (SELECT FROM free) OR NOT EXISTS (SELECT FROM {table} WHERE name = $1)
+                {take_over}
+                RETURNING e.token, pg_notify('{channel}', 'acquired ' || e.name)
+            )
+            SELECT $1, token, 0::float8 FROM granted
+            UNION ALL SELECT $1, NULL,
+                coalesce((SELECT extract(epoch FROM expires - clock_timestamp()) FROM {table} WHERE name = $1), 0)::float8
+            WHERE NOT EXISTS (SELECT FROM granted)"
         );
         let mine = format!(
             "mine AS MATERIALIZED (
@@ -131,11 +153,22 @@ impl Statements {
                 coalesce(r.name IS NULL AND e.holder = w.holder, false)
             FROM wish w LEFT JOIN released r ON r.name = w.name LEFT JOIN {table} e ON e.name = w.name"
         );
+        let release_one = format!(
+            "WITH mine AS MATERIALIZED (
+                SELECT FROM {table} WHERE name = $1 AND holder = $2 FOR UPDATE SKIP LOCKED
+            ), released AS (
+                UPDATE {table} e SET expires = 'epoch', holder = ''
+                WHERE e.name = $1 AND e.holder = $2 AND EXISTS (SELECT FROM mine)
+                RETURNING pg_notify('{channel}', 'released ' || e.name)
+            )
+            SELECT $1, NULL, NOT EXISTS (SELECT FROM released)
+                AND EXISTS (SELECT FROM {table} WHERE name = $1 AND holder = $2)"
+        );
         let observe = format!(
             "SELECT identity, token, holder, extract(epoch FROM expires - clock_timestamp())::float8
             FROM {table} WHERE name = $1"
         );
-        Statements { acquire, renew, release, observe }
+        Statements { acquire, acquire_one, renew, release, release_one, observe }
     }
 }
 
@@ -306,23 +339,38 @@ impl Rows {
             columns[group].push(&request.name, &request.holder, identity, micros(ttl));
         }
         let [acquire, renew, release] = &columns;
-        let acquire_parameters: [Parameter<'_>; 4] = [
-            (&acquire.names, Type::TEXT_ARRAY),
-            (&acquire.holders, Type::TEXT_ARRAY),
-            (&acquire.identities, Type::TEXT_ARRAY),
-            (&acquire.ttls, Type::INT8_ARRAY),
-        ];
+        let statements = &self.statements;
+        let (acquire_statement, acquire_parameters): (_, [Parameter<'_>; 4]) = match acquire.only() {
+            Some((name, holder, identity, ttl)) => (
+                &statements.acquire_one,
+                [(name, Type::TEXT), (holder, Type::TEXT), (identity, Type::TEXT), (ttl, Type::INT8)],
+            ),
+            None => (
+                &statements.acquire,
+                [
+                    (&acquire.names, Type::TEXT_ARRAY),
+                    (&acquire.holders, Type::TEXT_ARRAY),
+                    (&acquire.identities, Type::TEXT_ARRAY),
+                    (&acquire.ttls, Type::INT8_ARRAY),
+                ],
+            ),
+        };
         let renew_parameters: [Parameter<'_>; 3] = [
             (&renew.names, Type::TEXT_ARRAY),
             (&renew.holders, Type::TEXT_ARRAY),
             (&renew.ttls, Type::INT8_ARRAY),
         ];
-        let release_parameters: [Parameter<'_>; 2] =
-            [(&release.names, Type::TEXT_ARRAY), (&release.holders, Type::TEXT_ARRAY)];
+        let (release_statement, release_parameters): (_, [Parameter<'_>; 2]) = match release.only() {
+            Some((name, holder, ..)) => (&statements.release_one, [(name, Type::TEXT), (holder, Type::TEXT)]),
+            None => (
+                &statements.release,
+                [(&release.names, Type::TEXT_ARRAY), (&release.holders, Type::TEXT_ARRAY)],
+            ),
+        };
         let (acquired, renewed, released) = tokio::try_join!(
-            self.query(session, &self.statements.acquire, &acquire_parameters, acquire, within),
-            self.query(session, &self.statements.renew, &renew_parameters, renew, within),
-            self.query(session, &self.statements.release, &release_parameters, release, within),
+            self.query(session, acquire_statement, &acquire_parameters, acquire, within),
+            self.query(session, &statements.renew, &renew_parameters, renew, within),
+            self.query(session, release_statement, &release_parameters, release, within),
         )?;
         let locked = || unavailable("another session has locked the row of the election");
         let acquired = acquired.iter().map(|row| {
@@ -404,5 +452,13 @@ impl<'a> Columns<'a> {
         self.holders.push(holder);
         self.identities.push(identity);
         self.ttls.push(ttl);
+    }
+
+    /// The name, holder, identity and ttl of the only election.
+    fn only(&self) -> Option<(&&'a str, &&'a str, &&'a str, &i64)> {
+        match (&self.names[..], &self.holders[..], &self.identities[..], &self.ttls[..]) {
+            ([name], [holder], [identity], [ttl]) => Some((name, holder, identity, ttl)),
+            _ => None,
+        }
     }
 }

@@ -143,7 +143,8 @@ async fn replaced(servers: &mut dyn Servers, name: &str, signal: Signal) {
     if signal == Signal::STOP {
         leader.process.signal(Signal::CONT);
         tokio::task::block_in_place(|| leader.lost());
-        let again = tokio::task::block_in_place(|| leader.leads_after(&mut next, ttl));
+        next.resign();
+        let (again, _) = tokio::task::block_in_place(|| leader.leads());
         assert!(again > token, "{again} after {token}");
     }
 }

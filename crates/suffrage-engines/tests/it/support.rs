@@ -81,18 +81,6 @@ impl CandidateProcess {
         }
     }
 
-    /// Makes another process resign until this one leads: the other one stands again, and may be faster. Returns the token.
-    pub(crate) fn leads_after(&mut self, other: &mut CandidateProcess, ttl: Duration) -> u64 {
-        let start = BootClock.now();
-        while BootClock.now() < start + PATIENCE {
-            other.resign();
-            if let Some(Event::Leads(token, ..)) = self.next(ttl) {
-                return token;
-            }
-        }
-        panic!("the process does not lead in time");
-    }
-
     /// Waits until the process has noticed that it does not lead any more.
     pub(crate) fn lost(&mut self) -> Moment {
         loop {
@@ -107,7 +95,7 @@ impl CandidateProcess {
         std::iter::from_fn(|| self.next(Duration::ZERO)).collect()
     }
 
-    /// Makes the process resign.
+    /// Makes the process resign and end. If it stood again, it would often be faster than those who wait.
     pub(crate) fn resign(&mut self) {
         writeln!(self.input).expect("the process runs");
     }
