@@ -200,6 +200,16 @@ impl Outbox {
         Ok(())
     }
 
+    /// Adds a message that shares its envelope with no other: a peer that does not know the message drops no other one.
+    pub fn push_alone<M: Serialize>(&mut self, to: NodeId, message: &M) -> Result<(), TooLong> {
+        let mut envelope = self.blank.clone();
+        envelope.push(message)?;
+        let before = self.open.remove(&to).filter(|open| !open.is_empty());
+        self.full.extend(before.into_iter().chain([envelope]).map(|envelope| (to, envelope)));
+        self.messages += 1;
+        Ok(())
+    }
+
     /// Returns whether there are no outgoing messages.
     pub fn is_empty(&self) -> bool {
         self.full.is_empty() && self.open.values().all(Envelope::is_empty)

@@ -25,6 +25,7 @@ use super::status::{
     ElectionCounters, GrantedElection, HistoryEntry, KnownElection, Leader, ListedElection, MembershipStatus,
     MismatchedNode, Refusal, Status, VoterContact, VoterStatus,
 };
+use super::survey::VoterReport;
 use crate::clock::Clock;
 use crate::storage::Storage;
 use suffrage_net::Transport;
@@ -86,6 +87,24 @@ pub struct NodeMetrics {
     pub round_trip: Duration,
     /// The number of messages sent.
     pub messages_sent: u64,
+}
+
+/// The state of a node that costs little to tell: nothing of it grows with the number of elections.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NodeOverview {
+    /// The counters over all elections.
+    pub counters: ElectionCounters,
+    /// The number of elections that the node takes part in.
+    pub elections: usize,
+    /// The last reply of each voter of the cluster.
+    pub voters: Vec<VoterContact>,
+    /// The state of the node as a voter, if it is one.
+    pub voter: Option<VoterStatus>,
+    /// The smoothed time that voters take to answer.
+    pub round_trip: Duration,
+    /// The reports of other voters: whom they hear, and how their clocks go. Voters of an earlier version have none.
+    pub reports: Vec<VoterReport>,
 }
 
 /// An event for the operator of a node.
@@ -215,6 +234,11 @@ enum Command {
     },
     Metrics {
         reply: oneshot::Sender<NodeMetrics>,
+    },
+    /// Asks the voters for reports if `survey`. The reply has the reports that have come before.
+    Overview {
+        survey: bool,
+        reply: oneshot::Sender<NodeOverview>,
     },
     /// Begins to coordinate a change of the voters. The reply says whether it has begun.
     ChangeVoters {
@@ -535,6 +559,17 @@ impl Node {
         // The receiver is closed if the task is gone.
         _ = self.commands.send(Command::Events { sender });
         receiver
+    }
+
+    /// The state of the node that costs little to tell, without reports of other voters.
+    pub async fn overview(&self) -> Result<NodeOverview, Error> {
+        self.ask(|reply| Command::Overview { survey: false, reply }).await
+    }
+
+    /// The state of the node with the reports of other voters that have come, and asks them for new ones. Who shows reports
+    /// repeats this every second.
+    pub async fn survey(&self) -> Result<NodeOverview, Error> {
+        self.ask(|reply| Command::Overview { survey: true, reply }).await
     }
 
     /// The metrics of the node.

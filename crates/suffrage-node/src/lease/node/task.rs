@@ -2,6 +2,7 @@
 
 mod moves;
 mod saves;
+mod surveys;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -33,6 +34,7 @@ use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{KnownElection, Leader, LeaderValue, Status};
+use crate::lease::survey::Survey;
 use crate::lease::witness::Witness;
 use crate::storage::Storage;
 
@@ -95,6 +97,7 @@ pub(super) struct Task<T, C> {
     /// The write that is under way, off the task.
     write: Option<JoinHandle<Write>>,
     witness: Witness,
+    survey: Survey,
     /// Whether another node knows saves that the disk of this node's voter has lost.
     outdated: bool,
     handles: Handles,
@@ -153,6 +156,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             disk: Some(disk),
             write: None,
             witness: Witness::default(),
+            survey: Survey::default(),
             outdated: false,
             handles,
             draining: false,
@@ -349,6 +353,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             Ok(content) => {
                 self.journal.on_messages(now, from, &content.messages);
                 self.exchange_absence(now, from, &content);
+                self.exchange_reports(now, from, &content);
                 // Each message is an input of its own: the engine keeps the reports of one input.
                 for message in content.messages {
                     self.note_hand_over_request(now, from, &message);
@@ -411,6 +416,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
         let configuration = self.node.engine().configuration();
         if !Arc::ptr_eq(&self.handles.configuration.borrow(), configuration) {
             self.journal.set_voters(&configuration.ids());
+            self.survey.set_voters(&configuration.ids());
             self.handles.configuration.send_replace(Arc::clone(configuration));
         }
     }
@@ -589,6 +595,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 _ = reply.send(self.journal.history.entries(now, name));
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
+            Some(Command::Overview { survey, reply }) => _ = reply.send(self.overview(now, survey)),
             Some(Command::ChangeVoters { change, reply }) => {
                 _ = reply.send(self.input(now, |node, cx| node.start_change(cx, change)));
             }
