@@ -108,6 +108,10 @@ func (e *Election) campaignSession(ctx context.Context, endpoint *endpoint) (*Le
 		case err == nil:
 			// In the queue.
 			s.id, failed, waited = answer.Session, false, true
+			if answer.YourTurn {
+				// The lease begins with the next request, which does not wait.
+				continue
+			}
 		case errors.As(err, &refused) && refused.Status == http.StatusConflict && refused.Reason == "expired":
 			s.id = ""
 		case errors.As(err, &refused) && refused.Status == http.StatusConflict && refused.Reason == "superseded":

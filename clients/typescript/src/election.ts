@@ -237,6 +237,10 @@ export class Election {
         }
         if (answer.status === 202) {
           session = text(answer.body, "session");
+          if (answer.body["your_turn"] === true) {
+            // The lease begins with the next request, which does not wait.
+            continue;
+          }
         } else if (answer.status === 409) {
           const reason = answer.body["reason"];
           if (reason === "revoked" && session !== undefined) {

@@ -382,7 +382,8 @@ impl Algorithm for QuorumLease {
         let timings = options.timings(Span::UNIT);
         // A node's renewal takes a round trip, and a client's renewal another. The client's renewal must succeed before
         // the client's lease is over, which counts from before the previous renewal's round trip.
-        let least = timings.renew + Span::UNIT * 6;
+        let margin = options.session_config(Span::UNIT).round_trip_margin(timings.ttl);
+        let least = timings.renew + Span::UNIT * 6 + margin;
         if options.clients > 0 && timings.drift.validity(timings.ttl) <= least {
             let reason = format!("is too short for clients: after drift it must be above {least} time units");
             return Err(BadParameter { name: "ttl", reason });

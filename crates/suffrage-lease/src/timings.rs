@@ -165,6 +165,8 @@ pub enum Bug {
     IgnoreSlew,
     /// A node keeps the lease of a client by connection whose process is dead.
     KeepDeadHolder,
+    /// A node keeps its lease for a client that it has told its turn, and that never asks again.
+    EndlessTurn,
     /// A node shows the value of an earlier leader as that of the present one.
     StaleValue,
     /// A node that knows a value of a leader does not ask for the next one.
@@ -173,7 +175,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 31] = [
+    pub const ALL: [(&'static str, Bug); 32] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -203,6 +205,7 @@ impl Bug {
         ("deadline-beyond-lease", Bug::DeadlineBeyondLease),
         ("ignore-slew", Bug::IgnoreSlew),
         ("keep-dead-holder", Bug::KeepDeadHolder),
+        ("endless-turn", Bug::EndlessTurn),
         ("stale-value", Bug::StaleValue),
         ("ignore-value-change", Bug::IgnoreValueChange),
     ];

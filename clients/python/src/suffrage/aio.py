@@ -208,6 +208,9 @@ class Election:
                     continue
                 if answer.status == 202:
                     session = _text(answer.body, "session")
+                    if answer.body.get("your_turn") is True:
+                        # The lease begins with the next request, which does not wait.
+                        continue
                 elif answer.status == 409:
                     if answer.reason == "revoked" and session is not None:
                         self._client._spawn(self._give_up(endpoint, session))

@@ -166,8 +166,8 @@ pub(super) const PARAMETERS: &[Parameter<Options>] = &[
                ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
                shared-lease, undo-after-reply, skip-pin, ignore-boot, skip-drain, change-while-silent, drop-grants, \
                old-version-votes, mix-versions, forget-floor, blind-coordinator, reply-before-save, \
-               skip-notice, lengthen-after-notice, release-when-broken, deadline-beyond-lease, ignore-slew or \
-               keep-dead-holder",
+               skip-notice, lengthen-after-notice, release-when-broken, deadline-beyond-lease, ignore-slew, \
+               keep-dead-holder, endless-turn, stale-value or ignore-value-change",
         set: |options, text| {
             let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
             match (bug, text) {

@@ -125,6 +125,7 @@ impl Test {
         let word = |outcome: SessionOutcome| match outcome {
             Ok(SessionReply::Leading { token, .. }) => format!("leading {token}"),
             Ok(SessionReply::Waiting { queue_position, .. }) => format!("waiting {queue_position}"),
+            Ok(SessionReply::YourTurn { waited, .. }) => format!("turn after {waited}"),
             Ok(SessionReply::Revoking { within }) => format!("revoking {within}"),
             Ok(other) => format!("{other:?}").to_lowercase(),
             Err(error) => format!("{error:?}").to_lowercase(),
@@ -151,11 +152,15 @@ fn clients_lead_one_after_the_other_each_by_a_lease_of_its_own() {
     test.request(200, SessionRequest::Resign { session: SessionId(1), to: None });
     // The node campaigns again only after it has released.
     test.expect("withdraw, rank 5, campaign", &[(3, "resigned")]);
-    test.lead(300, 8, 3_300);
-    test.expect("pin", &[(2, "leading 8")]);
-    test.request(400, SessionRequest::Renew { session: SessionId(1) });
-    test.request(400, SessionRequest::Renew { session: SessionId(2) });
-    test.expect("", &[(4, "expired"), (5, "leading 8")]);
+    // The second client has waited: its lease begins with another request. Nobody is promised anything before.
+    test.lead(400, 8, 3_400);
+    test.expect("", &[(2, "turn after 390")]);
+    assert!(!test.broker.is_held(Name::of("x")));
+    test.campaign(410, Some(2), TTL);
+    test.expect("pin", &[(4, "leading 8")]);
+    test.request(500, SessionRequest::Renew { session: SessionId(1) });
+    test.request(500, SessionRequest::Renew { session: SessionId(2) });
+    test.expect("", &[(5, "expired"), (6, "leading 8")]);
 }
 
 #[test]
@@ -200,6 +205,14 @@ fn a_lease_of_another_length_is_asked_for_anew() {
     test.lead(100, 7, 3_000);
     test.broker.on_reply_undelivered(at(101), Name::of("x"), RequestId(1), &mut test.fake);
     test.expect("pin, withdraw, leave, join x 6000, rank 5, campaign", &[(1, "leading 7")]);
+    // A client that waits is not told its turn by a lease of another length.
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.campaign(0, None, TTL * 2);
+    test.calls();
+    test.lead(1_000, 7, 3_000);
+    test.broker.on_reply_undelivered(at(1_001), Name::of("x"), RequestId(1), &mut test.fake);
+    test.expect("withdraw, leave, join x 6000, rank 5, campaign", &[(1, "turn after 1000")]);
 }
 
 #[test]

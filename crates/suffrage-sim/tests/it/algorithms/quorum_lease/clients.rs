@@ -50,6 +50,15 @@ fn each_deliberate_bug_in_the_sessions_makes_two_leaders() {
     }
 }
 
+/// A client that dies when it is its turn must not keep the others from leading.
+#[test]
+fn a_turn_that_never_passes_is_found() {
+    let found = tortured(Some(Bug::EndlessTurn))
+        .take(300)
+        .any(|(_, outcome)| outcome.violations.iter().any(|it| it.invariant == "termination"));
+    assert!(found);
+}
+
 #[test]
 fn a_second_process_with_the_same_id_must_not_get_the_lease_of_the_first() {
     let found = tortured_if(|options| options.clients == 0, Some(Bug::IgnoreBoot))

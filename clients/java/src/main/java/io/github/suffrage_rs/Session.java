@@ -90,6 +90,10 @@ final class Session {
                     // The reply took too long. The session leads, so that a campaign with it is a renewal.
                 } else {
                     waited[0] = true;
+                    if (Boolean.TRUE.equals(reply.body().get("your_turn"))) {
+                        // The lease begins with the next request, which does not wait.
+                        continue;
+                    }
                 }
             } catch (NodeException e) {
                 if (e.isConflict("expired")) {
