@@ -58,8 +58,8 @@ use suffrage_node::Error;
 use suffrage_node::clock::{BootClock, Clock};
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
-use suffrage_node::spawn;
 use suffrage_node::resolver::{self, Resolver};
+use suffrage_node::spawn;
 use suffrage_node::storage::{DataFolder, MemoryDisk, Storage};
 
 /// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients

@@ -304,9 +304,9 @@ fn signals() -> Result<mpsc::Receiver<i32>, Error> {
     for number in [1, 2, 10, 12, 15] {
         let mut arriving = signal(SignalKind::from_raw(number))?;
         let sender = sender.clone();
-        suffrage_node::spawn(
-            async move { while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {} },
-        );
+        suffrage_node::spawn(async move {
+            while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {}
+        });
     }
     Ok(signals)
 }

@@ -405,7 +405,9 @@ async fn within<R>(
     answer: impl Future<Output = Result<R, Error>>,
 ) -> Result<R, Problem> {
     let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
-    if !is_blocked(node) && let Ok(answer) = tokio::time::timeout(patience, answer).await {
+    if !is_blocked(node)
+        && let Ok(answer) = tokio::time::timeout(patience, answer).await
+    {
         return Ok(answer?);
     }
     Err(unanswered(node))
