@@ -267,7 +267,7 @@ mod tests {
         let fine =
             symbols(&["<suffrage_lease::voter::Voter>::on_ask", "<suffrage_node::lease::Node>::start"]);
         assert!(count_laboratory(&fine).errors.is_empty());
-        let world = world("suffrage_lease::QuorumLease");
+        let world = world("suffrage_algorithms::quorum_lease::QuorumLease");
         let errors = count_laboratory(&symbols(&[&world])).errors;
         assert_eq!(errors, [format!("suffrage has 1 functions of suffrage_sim, like {world}")]);
     }

@@ -67,7 +67,7 @@ mod checked {
         modified_bully::ModifiedBully,
         chang_roberts::ChangRoberts,
         raft::Raft,
-        suffrage_lease::QuorumLease,
+        suffrage_algorithms::quorum_lease::QuorumLease,
     }
 }
 

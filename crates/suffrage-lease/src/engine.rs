@@ -38,8 +38,7 @@ use std::sync::Arc;
 use suffrage_core::{Attribute, Context, NodeId, Process, Span, Start, Time};
 
 pub use self::command::{Action, Command, ElectionName, VoterChange};
-pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
-pub(crate) use self::config::{LONGEST_TTL, SHORTEST_TTL};
+pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig, LONGEST_TTL, SHORTEST_TTL};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
 use self::grants::GrantNotes;

@@ -21,5 +21,7 @@ pub mod lease;
 pub mod resolver;
 pub mod storage;
 pub mod supervise;
+mod tasks;
 
 pub use error::Error;
+pub use tasks::spawn;

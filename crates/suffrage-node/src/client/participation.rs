@@ -66,7 +66,7 @@ impl ClientParticipation {
             config,
             orders,
             belief: belief_sender,
-            observer: tokio::spawn(observer),
+            observer: crate::spawn(observer),
             failure: Arc::clone(&failure),
             standing: false,
             healthy: true,
@@ -79,7 +79,7 @@ impl ClientParticipation {
             connection: Connection::Idle,
             value_order: 0,
         };
-        tokio::spawn(task.run());
+        crate::spawn(task.run());
         ClientParticipation {
             node: node.clone(),
             name,
@@ -287,7 +287,7 @@ impl Task {
         let Some(session) = self.session.clone() else { return };
         let (node, name) = (self.node.clone(), self.config.hold.name.clone());
         let (value, order) = (self.config.hold.value.clone(), self.value_order);
-        tokio::spawn(async move {
+        crate::spawn(async move {
             let mut backoff = FIRST_BACKOFF;
             // A node that refuses has forgotten the session.
             while let Err(Error::Unreachable { .. }) =
@@ -341,7 +341,7 @@ impl Task {
         self.end_lease();
         let connection = std::mem::replace(&mut self.connection, Connection::Idle);
         let (node, name) = (self.node.clone(), self.config.hold.name.clone());
-        tokio::spawn(async move {
+        crate::spawn(async move {
             // If the node refuses, the end of the connection releases the lease.
             _ = node.resign(&name, &session, Some(to)).await;
             drop(connection);

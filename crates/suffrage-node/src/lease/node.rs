@@ -26,9 +26,10 @@ use super::status::{
     MismatchedNode, Refusal, Status, VoterContact, VoterStatus,
 };
 use super::survey::VoterReport;
-use crate::clock::Clock;
+use crate::clock::{BootClock, Clock};
 use crate::storage::Storage;
 use suffrage_net::Transport;
+use suffrage_net::transport::udp::Udp;
 
 use crate::Error;
 
@@ -340,6 +341,16 @@ impl Node {
         Node::start_on(transport, clock, Box::new(disk), settings)
     }
 
+    /// Starts a node that sends datagrams, by the clock of this machine. The function is not generic: the task of the
+    /// node is compiled in this crate, once.
+    pub fn start_udp(
+        transport: Arc<Udp>,
+        disk: Box<dyn Storage<Saved>>,
+        settings: Settings,
+    ) -> Result<Node, Error> {
+        Node::start_on(transport, BootClock, disk, settings)
+    }
+
     fn start_on(
         transport: impl Transport,
         clock: impl Clock,
@@ -372,7 +383,7 @@ impl Node {
             saving_since: Arc::clone(&saving_since),
         };
         let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
-        let task = tokio::spawn(task.run(start)).abort_handle();
+        let task = crate::spawn(task.run(start)).abort_handle();
         let shared = Shared {
             me,
             settings,

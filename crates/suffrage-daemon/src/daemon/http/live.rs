@@ -32,7 +32,7 @@ pub(super) async fn live(app: &App, request: Request) -> Answer {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
     };
     let (events, body) = mpsc::channel(1);
-    tokio::spawn(tell(app.node.clone(), app.ttl, changes, events));
+    suffrage_node::spawn(tell(app.node.clone(), app.ttl, changes, events));
     Ok(stream("text/event-stream", "no-store", body))
 }
 

@@ -200,6 +200,12 @@ impl<T: Transport, C: Clock> Task<T, C> {
         let (me, delay) = (self.engine().me(), self.engine().config().delay);
         let mut turn = Turn { me, now, out: &mut self.out };
         let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        self.after_input(now);
+        result
+    }
+
+    /// Acts on everything that an input has changed.
+    fn after_input(&mut self, now: Time) {
         for (voter, at) in self.out.asked.drain(..) {
             self.journal.on_asked(voter, at);
         }
@@ -213,7 +219,6 @@ impl<T: Transport, C: Clock> Task<T, C> {
             }
         }
         self.publish_events();
-        result
     }
 
     /// Publishes beliefs after every input, before the next one: a lease is not released before the application knows

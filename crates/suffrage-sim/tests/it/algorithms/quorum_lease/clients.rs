@@ -1,7 +1,8 @@
 //! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, pause and hand
 //! over. The invariants of leaders are checked for the clients.
 
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
 use crate::algorithms::seeds;

@@ -6,8 +6,8 @@ use suffrage_core::{Announcement, Context, Span, Term, Time};
 
 use super::super::message::MemberMessage;
 use super::{Delivery, Host, QuorumLease, SessionMessage, name};
-use crate::sessions::connection::ConnectionClient;
-use crate::sessions::{RequestId, SessionId};
+use suffrage_lease::sessions::connection::ConnectionClient;
+use suffrage_lease::sessions::{RequestId, SessionId};
 
 /// Something that the node tells a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

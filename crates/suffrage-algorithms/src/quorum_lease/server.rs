@@ -11,10 +11,10 @@ use super::message::SessionMessage;
 use super::requests::ClientRequests;
 use super::values::ValueAudit;
 use super::{QuorumLease, name};
-use crate::engine::{Action, Command, Engine, Timer};
-use crate::message::Message;
-use crate::sessions::{Arrival, RequestId, SessionEngine, SessionId};
-use crate::voter::Saved;
+use suffrage_lease::Message;
+use suffrage_lease::Saved;
+use suffrage_lease::sessions::{Arrival, RequestId, SessionEngine, SessionId};
+use suffrage_lease::{Action, Command, Engine, Timer};
 
 /// For how many lengths of a lease a stopped node accepts no clients.
 const LEASES_STOPPED: u64 = 3;

@@ -4,8 +4,8 @@ use suffrage_core::Parameter;
 use suffrage_core::parameters;
 
 use super::{MAX_CONNECTIONS, MAX_NAMES, Options};
-use crate::candidate::MAX_VOTERS;
-use crate::timings::Bug;
+use suffrage_lease::Bug;
+use suffrage_lease::MAX_VOTERS;
 
 /// All parameters.
 pub(super) const PARAMETERS: &[Parameter<Options>] = &[

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use suffrage_core::{Kind, Message as _};
 
-use crate::message::{Message, Name};
-use crate::sessions::{SessionOutcome, SessionRequest};
+use suffrage_lease::sessions::{SessionOutcome, SessionRequest};
+use suffrage_lease::{Message, Name};
 
 /// A message between a client and a node, or of a client to all members. In production, requests and replies are HTTP,
 /// a hang-up is a closed connection, and how a client makes its leadership known is its own business.

@@ -11,7 +11,7 @@
 use suffrage_core::{CommandStorm, Disruption, NodeId, Span, Time};
 
 use super::{Options, TENTH};
-use crate::engine::{Action, CandidateConfig, Command, VoterChange};
+use suffrage_lease::{Action, CandidateConfig, Command, VoterChange};
 
 /// Draws changes of the voters.
 pub(super) fn changes(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {

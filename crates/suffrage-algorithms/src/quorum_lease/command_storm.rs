@@ -3,7 +3,7 @@
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
 use super::{MAX_ASKED, Options, TENTH, name};
-use crate::engine::{Action, CandidateConfig, Command};
+use suffrage_lease::{Action, CandidateConfig, Command};
 
 /// Draws commands at random moments, in one election or in all. At the end every node that got a command leaves all
 /// elections and joins them again with its default configuration, some with a value.

@@ -33,15 +33,15 @@ use self::host::{Blueprint, Host};
 pub use self::message::{MemberMessage, SessionMessage};
 use self::node::Node;
 use self::server::Server;
-use crate::budget::{Deployment, Violation};
-use crate::candidate::Lease;
-use crate::engine::{
+use suffrage_lease::Lease;
+use suffrage_lease::Saved;
+use suffrage_lease::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
+use suffrage_lease::{
     Action, CandidateConfig, Command, ElectionName, Engine, EngineConfig, InvalidConfig, LONGEST_TTL,
     SHORTEST_TTL, Timer,
 };
-use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
-use crate::timings::{Bug, Drift, Timings};
-use crate::voter::Saved;
+use suffrage_lease::{Bug, Drift, Timings};
+use suffrage_lease::{Deployment, Violation};
 
 /// The options of the algorithm; times are in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,11 +6,11 @@ use suffrage_core::{Announcement, Context, Effects, Process as _, Span, Time, fo
 use super::values::ValueAudit;
 use super::work::Work;
 use super::{QuorumLease, name};
-use crate::candidate::Lease;
-use crate::engine::{Action, CandidateConfig, Command, ElectionIndex, ElectionName, Timer};
-use crate::message::Message;
-use crate::sessions::SessionEngine;
-use crate::voter::Saved;
+use suffrage_lease::Lease;
+use suffrage_lease::Message;
+use suffrage_lease::Saved;
+use suffrage_lease::sessions::SessionEngine;
+use suffrage_lease::{Action, CandidateConfig, Command, ElectionIndex, ElectionName, Timer};
 
 /// A node, with the numbers of its engine's elections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,8 +6,8 @@ use suffrage_core::{Context, NodeId};
 
 use super::QuorumLease;
 use super::message::{MemberMessage, SessionMessage};
-use crate::message::Name;
-use crate::sessions::{RequestId, SessionOutcome};
+use suffrage_lease::Name;
+use suffrage_lease::sessions::{RequestId, SessionOutcome};
 
 /// How many answered requests a node remembers, so that hang-ups can arrive after the reply.
 const ANSWERED: usize = 16;

@@ -25,16 +25,16 @@ use super::message::SessionMessage;
 use super::requests::ClientRequests;
 use super::values::ValueAudit;
 use super::{QuorumLease, name};
-use crate::Bug;
-use crate::engine::{Action, Command, ElectionName, Engine, EngineConfig, Timer};
-use crate::message::{Boot, Message, Name};
-use crate::sessions::connection::{ConnectionEnd, ConnectionState, deadline_by};
-use crate::sessions::{
+use suffrage_lease::Bug;
+use suffrage_lease::Saved;
+use suffrage_lease::Value;
+use suffrage_lease::sessions::connection::{ConnectionEnd, ConnectionState, deadline_by};
+use suffrage_lease::sessions::{
     Arrival, ClientValue, LeaseRequest, RequestId, SessionConfig, SessionEngine, SessionId, SessionReply,
     SessionRequest,
 };
-use crate::value::Value;
-use crate::voter::Saved;
+use suffrage_lease::{Action, Command, ElectionName, Engine, EngineConfig, Timer};
+use suffrage_lease::{Boot, Message, Name};
 
 /// For how many lengths of a lease a stopped node accepts no clients.
 const LEASES_STOPPED: u64 = 3;

@@ -1,9 +1,9 @@
 //! Members of a world: the elections that they join, their options, and the numbers of elections.
 
 use super::*;
-use crate::message::{Ask, Body, Boot, Header, Message, Name, Reply, Request};
 use suffrage_core::testing::{TestProcess, elected};
 use suffrage_core::{Announcement, Command as Common, Effect, Recorder};
+use suffrage_lease::{Ask, Body, Boot, Header, Message, Name, Reply, Request};
 
 fn subject(me: u64, count: usize) -> TestProcess<QuorumLease> {
     TestProcess::new(me, count, &Options::default())

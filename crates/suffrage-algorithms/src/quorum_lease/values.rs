@@ -7,9 +7,9 @@
 use suffrage_core::{Member, NodeId, Span, Time};
 
 use super::{QuorumLease, Role, name};
-use crate::engine::Engine;
-use crate::message::{Boot, Token};
-use crate::value::{Value, ValueVersion};
+use suffrage_lease::Engine;
+use suffrage_lease::{Boot, Token};
+use suffrage_lease::{Value, ValueVersion};
 
 /// In how many lengths of a lease after its beginning, or after a change, a leader's value is known everywhere.
 const LEASES_UNTIL_KNOWN: u64 = 4;

@@ -8,10 +8,10 @@ use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
 
 use super::message::{MemberMessage, SessionMessage};
 use super::{QuorumLease, name};
-use crate::engine::{Action, Command, Timer};
-use crate::message::{Boot, Name, Token};
-use crate::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
-use crate::value::Value;
+use suffrage_lease::Value;
+use suffrage_lease::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
+use suffrage_lease::{Action, Command, Timer};
+use suffrage_lease::{Boot, Name, Token};
 
 /// After how many lengths of a lease a member forgets a leader that it does not hear of.
 const LEASES_UNTIL_FORGOTTEN: u64 = 3;
