@@ -1,7 +1,8 @@
 //! Leader election algorithms as state machines without I/O, one file each.
 //!
 //! Each file opens with the source of the algorithm, its model, its messages, its cost, and its promises. The quorum
-//! lease is the crate `suffrage_lease`.
+//! lease is the crate `suffrage_lease`. `cargo run --release -p suffrage-lab -- gallery` writes one page that plays all of
+//! them, and shows what breaks each.
 //!
 //! - [`catalog`]: all algorithms by name, the quorum lease included.
 //! - The bully family: [`bully`], [`modified_bully`], [`next_in_line`], [`candidate_ordinary`].

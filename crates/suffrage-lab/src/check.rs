@@ -61,7 +61,7 @@ is wrong.";
 /// The algorithms whose worlds are small enough. A search is compiled for each of them.
 mod checked {
     use suffrage_algorithms::{
-        announce, bully, candidate_ordinary, chang_roberts, collecting_ring, gupta, invitation, maximum_ring,
+        announce, bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring,
         modified_bully, next_in_line, probabilistic_quorum, raft, randomized, stable_leader, suppress,
     };
 
@@ -79,7 +79,6 @@ mod checked {
         suppress::Suppress,
         raft::Raft,
         suffrage_lease::QuorumLease,
-        gupta::Gupta,
         randomized::Randomized,
         probabilistic_quorum::ProbabilisticQuorum,
     }
