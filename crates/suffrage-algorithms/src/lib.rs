@@ -2,6 +2,7 @@
 //!
 //! Each file opens with the source of the algorithm, its model, its messages, its cost, and its promises. The quorum
 //! lease is the crate `suffrage_lease`; [`quorum_lease`] makes it an algorithm of the catalog.
+//! `cargo run --release -p suffrage-lab -- gallery` writes one page that plays all of them, and shows what breaks each.
 //!
 //! - [`catalog`]: all algorithms by name, the quorum lease included.
 //! - The bully family: [`bully`], [`modified_bully`], [`next_in_line`], [`candidate_ordinary`].

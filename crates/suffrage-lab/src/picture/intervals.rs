@@ -56,7 +56,7 @@ pub(super) struct CutSpan {
 
 /// All spans of a run.
 #[derive(Debug, Default)]
-pub(super) struct Intervals {
+pub(crate) struct Intervals {
     pub(super) beliefs: Spans<(NodeId, Term)>,
     pub(super) leases: Spans<()>,
     /// True if the process is down, false if it is paused.
@@ -67,13 +67,13 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    pub(super) fn new(crashed: &[NodeId]) -> Intervals {
+    pub(crate) fn new(crashed: &[NodeId]) -> Intervals {
         let mut intervals = Intervals::default();
         crashed.iter().for_each(|&node| intervals.lives.begin(node, 0.0, f64::INFINITY, true));
         intervals
     }
 
-    pub(super) fn line(&mut self, line: &Line) {
+    pub(crate) fn line(&mut self, line: &Line) {
         let at = line.at;
         match (line.event, line.node) {
             (EventName::Cut, _) => {
@@ -142,7 +142,7 @@ impl Intervals {
         }
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.beliefs.close();
         self.leases.close();
         self.lives.close();
@@ -150,7 +150,7 @@ impl Intervals {
     }
 
     /// The number of leaders by the true clock, from each change on. A leader with a lease leads while it lasts.
-    pub(super) fn leader_counts(&self) -> Vec<(f64, usize)> {
+    pub(crate) fn leader_counts(&self) -> Vec<(f64, usize)> {
         let mut changes: Vec<(f64, i32)> = Vec::new();
         for belief in self.beliefs.all.iter().filter(|belief| belief.what.0 == belief.node) {
             let is_its = |lease: &&Interval<()>| {
