@@ -41,6 +41,25 @@ impl Timings {
     pub fn longest_round(&self) -> Span {
         self.round.max(Span::from_nanos(self.ttl.as_nanos() / 4))
     }
+
+    /// The timings of tests: leases of 30 message delays, and a delay is a unit.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Timings {
+        let drift = Drift::millionths((suffrage_core::DRIFT_BOUND * 1e6) as u32).expect("it is small");
+        Timings {
+            ttl: Span::UNIT * 30,
+            longest_ttl: Span::UNIT * 30,
+            renew: Span::UNIT * 10,
+            drift,
+            round: Span::UNIT * 3,
+            gap: Span::UNIT * 6,
+            poll: Span::UNIT * 30,
+            stale_after: Span::UNIT * 90,
+            failback: None,
+            stop_margin: Span::ZERO,
+            bug: None,
+        }
+    }
 }
 
 /// A bound on clock drift, in millionths: in one true second a clock advances by `1 - drift` to `1 + drift` seconds.
