@@ -22,6 +22,7 @@ mod demo;
 mod demo_members;
 mod diagram;
 mod gallery;
+mod group;
 mod member;
 pub mod member_runner;
 mod observers;
