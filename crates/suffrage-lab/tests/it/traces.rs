@@ -141,7 +141,9 @@ fn the_schema_refuses_what_does_not_fit() {
 fn messages_are_numbered_from_their_sending_to_their_end() {
     for contract in CONTRACTS {
         // Multicasts are sent as one event where all receivers are reached at the same time.
-        for flags in [FAULTS.to_string(), FAULTS.replace("--latency uniform:0.5,1.5 --duplicate 0.1", "")] {
+        let on_time = FAULTS.replace("--duplicate 0.1 --latency uniform:0.5,1.5", "");
+        assert_ne!(on_time, FAULTS);
+        for flags in [FAULTS.to_string(), on_time] {
             let command = format!("suffrage-lab simulate {} {flags}", contract.name);
             let mut sent: BTreeMap<u64, Value> = BTreeMap::new();
             let mut ended = BTreeSet::new();
