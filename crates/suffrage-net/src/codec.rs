@@ -25,7 +25,7 @@ use crate::Dropped;
 pub use bounded::DEPTH;
 
 /// The version of the envelope.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 const HEADER: usize = 1 + 4;
 /// The maximum number of bytes of a length, with seven bits per byte: enough for any datagram.
 const LONGEST_LENGTH: usize = 3;

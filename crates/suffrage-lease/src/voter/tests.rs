@@ -1,6 +1,7 @@
 //! Edge cases of a voter.
 
 mod slow_disk;
+mod waiting;
 
 use super::*;
 
@@ -13,9 +14,10 @@ const GAP: u64 = 6;
 const BOOT: Boot = Boot(7);
 const ME: NodeId = NodeId(9);
 
-/// The state of a voter that has promised nothing, alone in its cluster.
+/// The state of a voter that has promised nothing. The candidates vote, too.
 fn blank() -> Saved {
-    let founding = Configuration::founding([(ME, String::new())], "1%".parse().unwrap()).unwrap();
+    let voters = [ME, A, B, C].map(|id| (id, String::new()));
+    let founding = Configuration::founding(voters, "1%".parse().unwrap()).unwrap();
     Saved::blank(DiskId(1), Arc::new(founding))
 }
 

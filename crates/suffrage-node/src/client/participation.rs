@@ -31,7 +31,7 @@ pub struct ClientConfig {
 }
 
 enum Command {
-    Campaign(Option<oneshot::Sender<()>>),
+    Campaign(oneshot::Sender<Arc<HeldLease>>),
     Withdraw,
     Release(Option<NodeId>),
     Health(bool),
@@ -73,6 +73,7 @@ impl ClientParticipation {
             client: ConnectionClient::default(),
             session: None,
             held: None,
+            elected: None,
             close_at: None,
             retry_at: None,
             backoff: FIRST_BACKOFF,
@@ -114,16 +115,12 @@ impl ClientParticipation {
         }
     }
 
-    /// Makes the program a candidate, until it has led. Idempotent.
-    pub fn campaign(&self) {
-        self.tell(Command::Campaign(None));
-    }
-
-    /// Like [`campaign`](ClientParticipation::campaign), and waits until this and all earlier commands are handled.
-    pub async fn begin_campaign(&self) -> Result<(), Error> {
-        let (done, handled) = oneshot::channel();
-        self.tell(Command::Campaign(Some(done)));
-        handled.await.map_err(|_| self.failure())
+    /// Makes the program a candidate, and waits for its next lease. A lease that it holds already is not returned. A caller
+    /// that does not wait any more must [`release`](ClientParticipation::release) the lease.
+    pub async fn next_lease(&self) -> Result<Arc<HeldLease>, Error> {
+        let (elected, lease) = oneshot::channel();
+        self.tell(Command::Campaign(elected));
+        lease.await.map_err(|_| self.failure())
     }
 
     /// Ends the candidacy. If the program leads, its connection closes after the stop margin.
@@ -213,6 +210,8 @@ struct Task {
     client: ConnectionClient,
     session: Option<String>,
     held: Option<Arc<HeldLease>>,
+    /// Gets the next lease.
+    elected: Option<oneshot::Sender<Arc<HeldLease>>>,
     /// When the connection closes: the program hands over.
     close_at: Option<Time>,
     retry_at: Option<Time>,
@@ -270,19 +269,16 @@ impl Task {
 
     fn on_order(&mut self, order: Command) {
         match order {
-            Command::Campaign(handled) => {
+            Command::Campaign(elected) => {
                 self.standing = true;
-                if let Some(handled) = handled {
-                    // The caller may be gone.
-                    _ = handled.send(());
-                }
+                self.elected = Some(elected);
             }
             Command::Withdraw => {
-                self.standing = false;
+                (self.standing, self.elected) = (false, None);
                 self.hand_over();
             }
             Command::Release(to) => {
-                self.standing = false;
+                (self.standing, self.elected) = (false, None);
                 match (to, self.session.take()) {
                     (Some(to), Some(session)) => self.transfer(to, session),
                     _ => self.close(),
@@ -367,8 +363,8 @@ impl Task {
         (self.telling, self.tell_at, self.tell_backoff) = (None, None, FIRST_BACKOFF);
         if let Some(held) = self.held.take() {
             held.end();
-            // A candidacy ends when the program has led.
-            self.standing = false;
+            // A candidacy ends when the program has led, unless the program waits for the next lease.
+            self.standing = self.elected.as_ref().is_some_and(|elected| !elected.is_closed());
             self.belief.send_modify(|belief| belief.held = None);
         }
     }
@@ -422,6 +418,10 @@ impl Task {
                 let held = Arc::new(HeldLease::new(Token::after(token - 1), lease.until));
                 self.held = Some(Arc::clone(&held));
                 self.belief.send_modify(|belief| belief.held = Some(Arc::clone(&held)));
+                if let Some(elected) = self.elected.take() {
+                    // If the caller is gone, it has told the task to release the lease.
+                    _ = elected.send(Arc::clone(&held));
+                }
                 held
             }
         };

@@ -19,7 +19,7 @@ use self::sessions::{SessionCommand, SessionIds};
 use self::task::{Disk, Handles, Task};
 use super::node_clock::NodeClock;
 use super::output::Output;
-use super::participation::{Belief, Participation};
+use super::participation::{Belief, HeldLease, Participation};
 use super::settings::Settings;
 use super::status::{
     ElectionCounters, GrantedElection, HistoryEntry, KnownElection, Leader, ListedElection, MembershipStatus,
@@ -178,6 +178,12 @@ enum Command {
         name: Name,
         command: ElectionCommand,
         reply: Option<oneshot::Sender<bool>>,
+    },
+    /// Makes the node a candidate, until it has led. The reply is its next lease, and not the one that it may hold already:
+    /// the owner of that one has ended it.
+    Campaign {
+        name: Name,
+        elected: oneshot::Sender<Arc<HeldLease>>,
     },
     SetValue {
         name: Name,
@@ -525,6 +531,11 @@ impl Node {
     pub(super) async fn act(&self, name: Name, action: Action) -> Result<bool, Error> {
         let command = ElectionCommand::Act(action);
         self.ask(|reply| Command::Do { name, command, reply: Some(reply) }).await
+    }
+
+    /// The next lease of this node: see [`Command::Campaign`].
+    pub(super) async fn next_lease(&self, name: Name) -> Result<Arc<HeldLease>, Error> {
+        self.ask(|elected| Command::Campaign { name, elected }).await
     }
 
     pub(super) async fn pin(&self, name: Name) -> Result<Option<Lease>, Error> {

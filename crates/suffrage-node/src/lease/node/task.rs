@@ -38,7 +38,7 @@ use crate::lease::survey::Survey;
 use crate::lease::witness::Witness;
 use crate::storage::Storage;
 
-/// The most datagrams, and the most commands, of one turn. Messages of one turn to one peer share datagrams; a small
+/// The most datagrams, and the most commands, of one half of a turn. Messages of one turn to one peer share datagrams; a small
 /// number keeps the answers to handles quick.
 const TURN: usize = 64;
 /// The longest time between two turns. The time of the last turn shows that the task is not stuck.
@@ -53,6 +53,8 @@ struct Local {
     notes: Notes,
     belief: watch::Sender<Belief>,
     held: Option<Arc<HeldLease>>,
+    /// Gets the next lease: see [`Command::Campaign`].
+    elected: Option<oneshot::Sender<Arc<HeldLease>>>,
 }
 
 impl Drop for Local {
@@ -81,6 +83,8 @@ pub(super) struct Task<T, C> {
     pub(super) sessions: Sessions,
     /// Elections whose applications learned too late that the node hands over.
     late_notices: Vec<ElectionIndex>,
+    /// Elections whose leases have ended while the application waits for the next one.
+    stand_again: Vec<ElectionIndex>,
     /// Receives events for the operator.
     events: Option<mpsc::UnboundedSender<NodeEvent>>,
     /// When each node was last told that this voter does not vote.
@@ -146,6 +150,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             pinned: Vec::new(),
             sessions: Sessions::default(),
             late_notices: Vec::new(),
+            stand_again: Vec::new(),
             events: None,
             told_absence: BTreeMap::new(),
             told_moves: BTreeMap::new(),
@@ -231,6 +236,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
         }
         (self.out.events, self.recorded) = (events, 0);
         self.pin_late_notices();
+        self.stand_again();
     }
 
     /// Records a report of the engine, and passes it to the operator.
@@ -299,6 +305,28 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 }
             }
         }
+        self.drain_inputs().await?;
+        if !self.out.is_empty() {
+            // Tokio runs a task right after the one that has woken it, so that this one would send a datagram for each
+            // command. Whoever is about to give commands does so first, and all of them share datagrams.
+            tokio::task::yield_now().await;
+            self.drain_inputs().await?;
+        }
+        if self.outdated {
+            return Err(self.set_aside().await);
+        }
+        let now = self.clock.now();
+        if self.out.due.take_if(|due| *due <= now).is_some() {
+            self.input(now, |node, cx| node.on_timer(cx, Timer));
+        }
+        self.stopping |= !self.carry_out().await;
+        // Leases whose work goes on are handed over after the stop margin.
+        self.stopping |= self.draining && self.engine().is_empty();
+        Ok(())
+    }
+
+    /// Hands the inputs that are ready to the engine: at most [`TURN`] of each kind.
+    async fn drain_inputs(&mut self) -> io::Result<()> {
         for _ in 0..TURN {
             match self.handles.commands.try_recv() {
                 Ok(command) => self.on_command(Some(command)),
@@ -311,16 +339,6 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 None => break,
             }
         }
-        if self.outdated {
-            return Err(self.set_aside().await);
-        }
-        let now = self.clock.now();
-        if self.out.due.take_if(|due| *due <= now).is_some() {
-            self.input(now, |node, cx| node.on_timer(cx, Timer));
-        }
-        self.stopping |= !self.carry_out().await;
-        // Leases whose work goes on are handed over after the stop margin.
-        self.stopping |= self.draining && self.engine().is_empty();
         Ok(())
     }
 
@@ -337,13 +355,14 @@ impl<T: Transport, C: Clock> Task<T, C> {
             return Wake::Timer;
         }
         tokio::select! {
-            // This order keeps a flood of datagrams from delaying commands and timers. No input starves another: every
-            // turn handles inputs of each kind.
+            // This order keeps a flood of datagrams from delaying commands. No input starves another: every turn handles
+            // inputs of each kind, and what is due. The timer comes last, because it costs more to set than to read a
+            // datagram that is there.
             biased;
             command = self.handles.commands.recv() => Wake::Command(command),
             written = finished(&mut self.write) => Wake::Written(written),
-            () = self.clock.sleep_until(due) => Wake::Timer,
             received = self.transport.receive() => Wake::Datagram(received),
+            () = self.clock.sleep_until(due) => Wake::Timer,
         }
     }
 
@@ -462,7 +481,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             let local = self.locals.get_mut(index).and_then(Option::as_mut);
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
-            let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
+            let state = engine.index_of(local.notes.name).and_then(|it| engine.election(it));
             // The end of a lease that is handed over moves without a renewal.
             if matches!(event, Event::Renewed { .. }) && state.is_some_and(|it| it.hand_over().is_some()) {
                 continue;
@@ -470,7 +489,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             let stands = state.is_some_and(|state| state.stands());
             self.out.events[place].news = self.journal.record(&mut local.notes, at, event, stands);
             if matches!(event, Event::Led { .. }) {
-                self.journal.forget_refusal(local.notes.election.hash());
+                self.journal.forget_refusal(local.notes.name);
             }
         }
         self.recorded = self.out.events.len();
@@ -488,11 +507,24 @@ impl<T: Transport, C: Clock> Task<T, C> {
         }
     }
 
+    /// A candidacy ends with a leadership. It begins again for an application that waits for a later lease than the one that
+    /// has ended: see [`Command::Campaign`].
+    fn stand_again(&mut self) {
+        if self.stand_again.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        for index in std::mem::take(&mut self.stand_again) {
+            self.act(now, index, Action::Stand { once: true });
+        }
+    }
+
     /// Publishes an event of an election to the handles.
     fn publish(&mut self, ElectionEvent { index, epoch, at, event, news }: ElectionEvent) {
         let me = self.engine().me();
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
+        let mut elected = None;
         let leader = match event {
             Event::Renewed { valid_until } => {
                 let state = self.node.engine().election(ElectionIndex::from(index));
@@ -513,7 +545,10 @@ impl<T: Transport, C: Clock> Task<T, C> {
             Event::Led { token, valid_until } => {
                 match &local.held {
                     Some(held) => held.renew_with_token(token, valid_until),
-                    None => local.held = Some(Arc::new(HeldLease::new(token, valid_until))),
+                    None => {
+                        local.held = Some(Arc::new(HeldLease::new(token, valid_until)));
+                        elected = local.elected.take();
+                    }
                 }
                 Some(Leader { node: me, token })
             }
@@ -524,12 +559,20 @@ impl<T: Transport, C: Clock> Task<T, C> {
             && let Some(held) = local.held.take()
         {
             held.end();
+            if local.elected.as_ref().is_some_and(|elected| !elected.is_closed()) {
+                self.stand_again.push(ElectionIndex::from(index));
+            }
         }
-        let name = local.notes.election.hash();
+        let name = local.notes.name;
         let value =
             leader.and_then(|leader| self.node.engine().value(name, leader.token)).map(LeaderValue::new);
         let belief = Belief { leader, value, since: at, held: local.held.clone() };
         let before = local.belief.send_replace(belief);
+        // After the belief, by which the application learns that it has lost the lease.
+        if let (Some(elected), Some(held)) = (elected, &local.held) {
+            // If the caller is gone, it has told the node to release the lease.
+            _ = elected.send(Arc::clone(held));
+        }
         if before.leader != leader
             && news
             && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
@@ -562,6 +605,14 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 }
                 if let Some(reply) = reply {
                     _ = reply.send(index.is_some());
+                }
+            }
+            Some(Command::Campaign { name, elected }) => {
+                if let Some(index) = self.engine().index_of(name)
+                    && let Some(Some(local)) = self.locals.get_mut(index.index())
+                {
+                    local.elected = Some(elected);
+                    self.act(now, index, Action::Stand { once: true });
                 }
             }
             Some(Command::SetValue { name, value }) => {
@@ -693,7 +744,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             }
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, value: None, since: now, held: None });
-                *empty = Some(Local { notes, belief, held: None });
+                *empty = Some(Local { notes, belief, held: None, elected: None });
             }
         }
     }
@@ -711,7 +762,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
         self.record_events();
         self.out.end_epoch(index.index());
         if let Some(local) = self.locals.get_mut(index.index()).and_then(Option::take) {
-            let name = local.notes.election.hash();
+            let name = local.notes.name;
             self.journal.forget_refusal(name);
             self.forget_leader(now, name);
         }
