@@ -104,10 +104,7 @@ impl FakeNode {
 }
 
 async fn lead(participation: &ClientParticipation) {
-    participation.campaign();
-    let mut belief = participation.belief();
-    let leads = belief.wait_for(|belief| belief.held.is_some());
-    tokio::time::timeout(Duration::from_secs(60), leads).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), participation.next_lease()).await.unwrap().unwrap();
 }
 
 /// A node that cannot set the value for a while gets it in the end.

@@ -1,7 +1,7 @@
 //! A node that hands over and stands again yields to those who wait, whether it votes or not.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{NodeId, Roster, Span};
-use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Latency, Scenario, World};
 
 use crate::algorithms::quorum_lease::storm_scenarios::{leaders, time};
