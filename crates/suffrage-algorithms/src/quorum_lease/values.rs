@@ -27,6 +27,8 @@ struct OwnValue {
 pub(super) struct ValueAudit {
     /// By election, while the node leads with a value.
     own: Vec<Option<OwnValue>>,
+    /// By election, the token of the leader whose value the node wants to know, and since when.
+    wanted: Vec<Option<(Token, Time)>>,
     /// Whether values are set by other members than the holder of the lease: by clients of nodes.
     by_clients: bool,
     /// The first broken promise.
@@ -37,12 +39,17 @@ pub(super) struct ValueAudit {
 
 impl ValueAudit {
     pub(super) fn new(elections: usize, by_clients: bool) -> ValueAudit {
-        ValueAudit { own: vec![None; elections], by_clients, broken: None, now: Time::ZERO }
+        let wanted = vec![None; elections];
+        ValueAudit { own: vec![None; elections], wanted, by_clients, broken: None, now: Time::ZERO }
     }
 
     /// The node has handled an input.
     pub(super) fn observe(&mut self, now: Time, engine: &Engine) {
         self.now = now;
+        for (election, wanted) in self.wanted.iter_mut().enumerate() {
+            let token = engine.value_token(name(election).hash());
+            *wanted = token.map(|token| wanted.filter(|(it, _)| *it == token).unwrap_or((token, now)));
+        }
         let has_own = engine.elections().any(|(_, state)| state.value_version() != ValueVersion::NONE);
         if !has_own && !engine.has_values() && self.own.iter().all(Option::is_none) {
             return;
@@ -106,8 +113,11 @@ pub(super) fn broken_promise(
             let newest = engine.value(hash, own.token);
             let reaches =
                 |it: &Member<'_, QuorumLease>| it.id != leader.id && it.up && connected(leader.id, it.id);
-            for (other, (shows, _)) in nodes().filter(|(member, _)| reaches(member)) {
-                let knows = shows.value_token(hash) == Some(own.token);
+            for (other, (shows, audit)) in nodes().filter(|(member, _)| reaches(member)) {
+                // A node that has just joined for a client, or has missed renewals, asks for the value again.
+                let knows = audit.wanted[election].is_some_and(|(token, since)| {
+                    token == own.token && since + ttl * LEASES_UNTIL_KNOWN <= audit.now
+                });
                 let shown = shows.value(hash, own.token);
                 if knows && shown != newest {
                     let (shown, newest) = (shown.map(|it| it.0), newest.map(|it| it.0));

@@ -23,7 +23,9 @@
 //! begins with a second, short exchange. A request that has waited for longer than [`SessionConfig::longest_direct_wait`]
 //! is answered with [`SessionReply::YourTurn`], which promises nothing. The node keeps its lease for that client for
 //! [`SessionConfig::turn`], and the client campaigns again, with its session. That request is answered at once. If no
-//! request comes in time, the turn passes to the next client, with the same token: nobody has been told it.
+//! request comes in time, or the client leaves, the node releases the lease and campaigns for the next client: a lease is
+//! for one client, with its ttl and its rank. So a client that does not come costs clients of other nodes one turn, not a turn
+//! for each client that waits here.
 //!
 //! The node counts `v` from its *reply*, so `e - r` above is never less than what it uses, and takes off
 //! [`SessionConfig::round_trip_margin`]. A client that counts from the receipt of the reply, against the rule, is

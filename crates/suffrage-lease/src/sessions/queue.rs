@@ -116,13 +116,15 @@ pub struct SessionQueue {
     config: SessionConfig,
     waiters: VecDeque<Waiter>,
     holder: Option<Holder>,
+    /// The client that the node's lease with this token is for. No other client gets that lease.
+    lease_for: Option<(u64, SessionId)>,
     stopping: bool,
 }
 
 impl SessionQueue {
     /// A queue without clients.
     pub fn new(config: SessionConfig) -> SessionQueue {
-        SessionQueue { config, waiters: VecDeque::new(), holder: None, stopping: false }
+        SessionQueue { config, waiters: VecDeque::new(), holder: None, lease_for: None, stopping: false }
     }
 
     /// A client asks to lead. A client that has a session must lead or wait still.
@@ -355,12 +357,15 @@ impl SessionQueue {
             self.holder = Some(holder);
             return QueueAction::None;
         }
-        match self.waiters.front() {
-            Some(waiter) if waiter.is_present() => QueueAction::Offer(waiter.lease),
-            // The client is expected to ask again. No client has been told this token.
-            Some(_) => QueueAction::None,
-            None => QueueAction::Release(None),
+        let Some(first) = self.waiters.front() else { return QueueAction::Release(None) };
+        let known = self.lease_for.filter(|(token, _)| *token == held.token);
+        let (_, session) = *self.lease_for.insert(known.unwrap_or((held.token, first.session)));
+        if session != first.session {
+            // The client has left. Candidates of other nodes have their chance before the next client.
+            return QueueAction::Release(None);
         }
+        // A client that is not present is expected to ask again. No other client has been told this token.
+        if first.is_present() { QueueAction::Offer(first.lease) } else { QueueAction::None }
     }
 
     /// Tells the first client its turn, if its request has waited for too long to begin a lease. False if it has not: the

@@ -323,3 +323,32 @@ fn elections_are_limited() {
     test.campaign(0, None, TTL);
     assert_eq!(test.replies(), [(1, "toomanyelections".to_string())]);
 }
+
+/// A lease is for one client: its rank is the rank of that client, and candidates of other nodes can have the lease before the
+/// node holds it for the next one.
+#[test]
+fn a_client_that_does_not_take_its_turn_costs_one_turn_and_its_lease_goes_to_no_other_client() {
+    for resigns in [false, true] {
+        let mut test = Test::new();
+        let best = LeaseRequest { rank: 9, ..LEASE };
+        let wait = Span::from_millis(10_000);
+        let campaign = CampaignRequest { session: None, lease: best, wait, value: None };
+        test.request(0, SessionRequest::Campaign(campaign));
+        test.campaign(0, None, TTL);
+        test.expect("join x 3000, rank 9, campaign, rank 9, campaign", &[]);
+        test.lead(1_000, 7, 4_000);
+        test.expect("", &[(1, "turn after 1000")]);
+        let mut replies = vec![];
+        if resigns {
+            test.request(1_500, SessionRequest::Resign { session: SessionId(1), to: None });
+            replies.push((3, "resigned"));
+        } else {
+            test.due(2_000);
+        }
+        test.expect("withdraw, rank 5, campaign", &replies);
+        test.lead(2_100, 8, 5_100);
+        test.expect("", &[(2, "turn after 2100")]);
+        test.campaign(2_200, Some(2), TTL);
+        test.expect("pin", &[(test.requests, "leading 8")]);
+    }
+}

@@ -141,7 +141,7 @@ fn a_client_that_has_waited_is_told_its_turn_and_leads_by_a_second_request() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_passes_to_the_next_client_with_the_same_token() {
+fn a_turn_that_nobody_takes_passes_to_the_next_client_with_another_lease() {
     for known in [false, true] {
         let mut queue = queue();
         enter(&mut queue, 0, 1, A, if known { 10 } else { 30_000 });
@@ -159,14 +159,22 @@ fn a_turn_that_nobody_takes_passes_to_the_next_client_with_the_same_token() {
             assert_eq!(queue.next_due(), at(6_000));
         }
         let now = if known { 6_000 } else { 5_000 };
-        assert_eq!(reconcile(&mut queue, now, held(7, 8_000)).0, QueueAction::Offer(LEASE));
+        if !known {
+            // The node has not reconciled since it holds the lease: it is for B.
+            assert_eq!(reconcile(&mut queue, now, held(7, 8_000)).0, QueueAction::Offer(LEASE));
+        } else {
+            assert_eq!(reconcile(&mut queue, now, held(7, 8_000)).0, QueueAction::Release(None));
+            assert_idle(&mut queue, now, None);
+            assert_eq!(reconcile(&mut queue, now, held(8, 9_000)).0, QueueAction::Offer(LEASE));
+        }
         replies.clear();
         assert!(queue.tell_turn(at(now), &mut replies));
         assert_eq!(replies[0].0, RequestId(2));
         let late = ask_again(&mut queue, 6_001, 3, A, 30_000);
         assert_eq!(late, [(RequestId(3), Err(SessionError::Expired))]);
         assert_eq!(ask_again(&mut queue, 6_001, 4, B, 30_000), []);
-        assert_eq!(grant(&mut queue, 6_001, held(7, 8_000))[0].0, RequestId(4), "nobody knows the token");
+        let lease = if known { held(8, 9_000) } else { held(7, 8_000) };
+        assert_eq!(grant(&mut queue, 6_001, lease)[0].0, RequestId(4));
     }
 }
 
@@ -262,7 +270,10 @@ fn a_place_in_the_queue_is_kept_for_a_while() {
     // A hung up in the meantime, and never comes back.
     queue.on_reply_undelivered(at(2_500), RequestId(3));
     assert_idle(&mut queue, 5_499, held(5, 7_000));
-    assert_eq!(grant(&mut queue, 5_500, held(5, 7_000))[0].0, RequestId(2), "A was never told the token");
+    // The lease was for A: other nodes have their chance before B.
+    assert_eq!(reconcile(&mut queue, 5_500, held(5, 7_000)).0, QueueAction::Release(None));
+    assert_idle(&mut queue, 5_500, None);
+    assert_eq!(grant(&mut queue, 5_500, held(6, 8_000))[0].0, RequestId(2));
     let again = ask_again(&mut queue, 5_600, 4, A, 3_000);
     assert_eq!(again, [(RequestId(4), Err(SessionError::Expired))]);
 }
