@@ -16,8 +16,8 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Header, JoinError, Lease,
-    NOTICE_SLACK, Name, Report, Saved, Timer, Token,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, NOTICE_SLACK,
+    Name, Report, Saved, Timer, Token,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -27,7 +27,6 @@ use tokio::task::{JoinError as TaskError, JoinHandle};
 use self::saves::{Write, finished};
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, NodeEvent, NodeMetrics, NodeState};
-use crate::Error;
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
 use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, content};
@@ -406,32 +405,6 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 self.told_absence.insert(from, now);
                 self.out.push(from, header, &WireItem::NotVoting(absence));
             }
-        }
-    }
-
-    /// Whether the sender is a voter whose disk went back, so that its messages do not count. Tells it so.
-    fn is_outdated(&mut self, from: NodeId, Content { header, disk, outdated, .. }: &Content) -> bool {
-        if let (Some(evidence), Some(own)) = (outdated, self.out.disk) {
-            self.outdated |= evidence.convicts(own, self.engine().boot());
-        }
-        if let Some(evidence) = disk.and_then(|stamp| self.witness.note(from, header.boot, stamp)) {
-            let (boot, stamp) = (self.engine().boot(), self.engine().configuration().stamp());
-            self.out.tell_outdated(Header { boot, stamp }, from, evidence);
-        }
-        self.witness.is_outdated(from, header.boot)
-    }
-
-    /// Sets the state of the voter aside, so that the node does not vote when it is started again. Returns the reason.
-    async fn set_aside(&mut self) -> io::Error {
-        if self.write.is_some()
-            && let Ok((disk, _)) = finished(&mut self.write).await
-        {
-            self.disk = Some(disk);
-        }
-        let Some(mut disk) = self.disk.take() else { return io::Error::other(Error::OutdatedState) };
-        match tokio::task::spawn_blocking(move || disk.set_aside()).await {
-            Ok(Err(error)) => io::Error::other(format!("{}, which failed: {error}", Error::OutdatedState)),
-            Ok(Ok(())) | Err(_) => io::Error::other(Error::OutdatedState),
         }
     }
 
