@@ -20,18 +20,16 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chacha20poly1305::aead::AeadInOut;
-use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
 use suffrage_core::NodeId;
 
-use crate::{Dropped, Error, Keyring};
+use crate::seal::{Boot, BootKey, TAG};
+use crate::{Dropped, Error, Key, Keyring};
 
 /// The version of the datagram format: no version of the format of clusters.
 const VERSION: u8 = 0x67;
 /// The number of bytes by which a datagram is longer than its payload.
 pub const OVERHEAD: usize = HEADER + TAG;
 const HEADER: usize = 1 + 1 + 8 + 8 + 4;
-const TAG: usize = 16;
 
 /// Seals the datagrams of one member of a group, and opens those that it receives.
 pub struct GroupSeal {
@@ -39,7 +37,9 @@ pub struct GroupSeal {
     group: u64,
     session: u64,
     counter: u32,
-    keys: Vec<(u8, XChaCha20Poly1305)>,
+    keys: Vec<Key>,
+    /// The key of what this member sends.
+    own: BootKey,
 }
 
 impl fmt::Debug for GroupSeal {
@@ -59,8 +59,9 @@ pub struct OpenedByGroup {
     pub payload: Vec<u8>,
 }
 
-fn load_keys(keyring: &Keyring) -> Vec<(u8, XChaCha20Poly1305)> {
-    keyring.keys().iter().map(|key| (key.id().0[0], key.cipher())).collect()
+/// The key of the datagrams of one session. The sender and its session take the place of the boot of a node.
+fn session_key(key: &Key, from: NodeId, session: u64) -> BootKey {
+    key.boot_key(Boot::from_parts(from.0, session))
 }
 
 fn new_session() -> Result<u64, Error> {
@@ -71,30 +72,33 @@ fn new_session() -> Result<u64, Error> {
 impl GroupSeal {
     /// The seal of a member. `group` is a hash of the group's name.
     pub fn new(local: NodeId, group: u64, keyring: &Keyring) -> Result<GroupSeal, Error> {
-        Ok(GroupSeal { local, group, session: new_session()?, counter: 0, keys: load_keys(keyring) })
+        let (session, keys) = (new_session()?, keyring.keys().to_vec());
+        let own = session_key(&keys[0], local, session);
+        Ok(GroupSeal { local, group, session, counter: 0, keys, own })
     }
 
     /// Replaces the keys. The counter continues.
     pub fn rekey(&mut self, keyring: &Keyring) {
-        self.keys = load_keys(keyring);
+        self.keys = keyring.keys().to_vec();
+        self.own = session_key(&self.keys[0], self.local, self.session);
     }
 
     /// Seals a payload for a member; for `None`, for whoever has the address that it is sent to.
     pub fn seal(&mut self, to: Option<NodeId>, payload: &[u8]) -> Result<Vec<u8>, Error> {
         if self.counter == u32::MAX {
             (self.session, self.counter) = (new_session()?.max(self.session + 1), 0);
+            self.own = session_key(&self.keys[0], self.local, self.session);
         }
-        let (key, cipher) = self.keys.first().ok_or(Error::NoKey)?;
         let mut datagram = Vec::with_capacity(payload.len() + OVERHEAD);
-        datagram.extend([VERSION, *key]);
+        datagram.extend([VERSION, self.keys[0].id().0[0]]);
         datagram.extend(self.local.0.to_be_bytes());
         datagram.extend(self.session.to_be_bytes());
         datagram.extend(self.counter.to_be_bytes());
         datagram.extend(payload);
-        self.counter += 1;
         let (header, body) = datagram.split_at_mut(HEADER);
-        let tag = cipher.encrypt_inout_detached(&nonce(header), &self.associated(header, to), body.into());
-        datagram.extend(tag.expect("a datagram is shorter than 2^38 bytes"));
+        let tag = self.own.encrypt(self.counter.into(), &self.associated(header, to), body);
+        datagram.extend(tag);
+        self.counter += 1;
         Ok(datagram)
     }
 
@@ -109,19 +113,17 @@ impl GroupSeal {
             return Err(Dropped::Malformed);
         }
         let (header, rest) = datagram.split_at(HEADER);
-        let (body, tag) = rest.split_at(rest.len() - TAG);
-        let tag = Tag::try_from(tag).map_err(|_| Dropped::Malformed)?;
+        let (body, tag) = rest.split_last_chunk::<TAG>().ok_or(Dropped::Malformed)?;
+        let (from, session) = (NodeId(number(header, 2)), number(header, 10));
+        let counter = u32::from_be_bytes([header[18], header[19], header[20], header[21]]);
         let mut payload = body.to_vec();
-        for to in [Some(self.local), None] {
-            let associated = self.associated(header, to);
-            for (_, cipher) in self.keys.iter().filter(|(key, _)| *key == header[1]) {
-                // The tag is verified before decryption: a failure leaves the payload unchanged.
-                let buffer = payload.as_mut_slice().into();
-                if cipher.decrypt_inout_detached(&nonce(header), &associated, buffer, &tag).is_ok() {
-                    let counter = u32::from_be_bytes([header[18], header[19], header[20], header[21]]);
-                    let (from, session) = (NodeId(number(header, 2)), number(header, 10));
-                    return Ok(OpenedByGroup { from, session, counter, payload });
-                }
+        for key in self.keys.iter().filter(|key| key.id().0[0] == header[1]) {
+            let session_key = session_key(key, from, session);
+            let opens =
+                |to| session_key.decrypt(counter.into(), &self.associated(header, to), &mut payload, tag);
+            // A failure leaves the payload as it is.
+            if [Some(self.local), None].into_iter().any(opens) {
+                return Ok(OpenedByGroup { from, session, counter, payload });
             }
         }
         Err(Dropped::Unauthenticated)
@@ -136,12 +138,6 @@ impl GroupSeal {
         associated[HEADER + 9..].copy_from_slice(&self.group.to_be_bytes());
         associated
     }
-}
-
-fn nonce(header: &[u8]) -> XNonce {
-    let mut nonce = XNonce::default();
-    nonce[..20].copy_from_slice(&header[2..HEADER]);
-    nonce
 }
 
 fn number(header: &[u8], offset: usize) -> u64 {
