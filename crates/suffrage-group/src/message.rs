@@ -9,7 +9,7 @@ use crate::record::{Rumour, fixed_id};
 /// every path of IPv6 carries.
 pub const MAX_MESSAGE: usize = 1_150;
 
-/// The number of live members, and a digest of their ids and incarnations. Members with equal digests have equal lists.
+/// The number of live members, and a digest of their records. Members with equal digests have equal lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Digest {
     /// The number of live members.

@@ -31,8 +31,12 @@ pub(crate) struct Table {
     digest: u32,
 }
 
+/// The digest of a record. Two lives of a restarted member can use the same incarnation for a moment: the content is part
+/// of the digest too.
 fn digest(record: &Record) -> u32 {
-    DIGEST.pair(record.id.0, record.incarnation.into()) as u32
+    let version = DIGEST.pair(record.id.0, record.incarnation.into());
+    let claim = u64::from(record.term) << 16 | u64::from(record.size) << 8 | u64::from(record.stands);
+    DIGEST.pair(version, DIGEST.pair(record.rank as u64, claim)) as u32
 }
 
 impl Table {

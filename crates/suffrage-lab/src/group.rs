@@ -36,8 +36,8 @@ const EXAMPLES: &str = "Examples:
 Exit codes: 0 the group was measured; all promises were kept, or with --expect-violation one was broken. 1 otherwise.
 2 the command line is wrong.";
 
-/// The bytes that the wire adds to a message: version, key id, sender, boot, counter and authentication tag.
-const SEAL: usize = 34;
+/// The bytes that the wire adds to a message (`suffrage_net::group_seal`).
+const SEAL: usize = suffrage_net::group_seal::OVERHEAD;
 
 #[derive(Subcommand, Debug)]
 enum Action {

@@ -54,8 +54,7 @@ use std::{fmt, mem};
 
 use suffrage_core::NodeId;
 
-pub(crate) use self::cipher::BootKey;
-use self::cipher::TAG;
+pub(crate) use self::cipher::{BootKey, TAG};
 use crate::keyring::KeyId;
 use crate::{Dropped, Error, Key, Keyring};
 

@@ -193,7 +193,7 @@ impl Group {
                 cx.set_timer(Timer::Election, RESIGNED);
             }
             Command::Transfer(to) if leads && to != self.me && self.table.get(to).is_some() => {
-                cx.send(to, Message::TakeOver { term: self.election.term });
+                cx.send(to, Message::TakeOver { term: self.record().term });
             }
             Command::Resign | Command::Transfer(_) => {}
         }

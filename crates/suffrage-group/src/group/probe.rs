@@ -37,7 +37,7 @@ pub(super) struct Prober {
     /// no common divisor with the length: each pass probes each member once.
     position: usize,
     step: usize,
-    /// The suspect that this member probes next, to confirm the suspicion.
+    /// The member to probe next: a suspect, to confirm the suspicion, or a member that others may not know.
     next: Option<NodeId>,
     /// The targets that are left in this pass.
     left: usize,
@@ -195,6 +195,11 @@ impl Group {
             }
         }
         None
+    }
+
+    /// Probes this member next, unless another is waiting.
+    pub(super) fn probe_next(&mut self, id: Option<NodeId>) {
+        self.prober.next = self.prober.next.or(id);
     }
 
     pub(super) fn ask_relays(&mut self, cx: &mut Context<'_, Self>) {

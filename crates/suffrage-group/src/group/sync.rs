@@ -94,6 +94,11 @@ impl Group {
         let mine = self.table.parts(count, salt);
         let differs: Vec<bool> = mine.iter().zip(theirs).map(|(mine, theirs)| mine != theirs).collect();
         self.send_records(cx, from, |id| differs[Table::part(id, count)]);
+        // A member in a part that differs may be a ghost, which others have forgotten.
+        let in_question = |id: &NodeId| *id != self.me && differs[Table::part(*id, count)];
+        let in_question: Vec<NodeId> =
+            self.table.live().iter().map(|record| record.id).filter(in_question).collect();
+        self.probe_next(cx.rng().pick(&in_question).copied());
         if answer && mine != theirs {
             cx.send(from, Message::Compare { parts: mine, salt, answer: false });
         }

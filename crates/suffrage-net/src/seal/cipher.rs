@@ -20,7 +20,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::Boot;
 
 /// The length of a tag, in bytes.
-pub(super) const TAG: usize = 16;
+pub(crate) const TAG: usize = 16;
 /// The length of a block of ChaCha20, in bytes. The first one of a datagram is the key of the authenticator.
 const BLOCK: usize = 64;
 /// The bytes of the key stream that are computed in one step.
@@ -47,7 +47,7 @@ impl BootKey {
     }
 
     /// Decrypts the text in place if the tag is that of the header and the text. If not, the text stays as it is.
-    pub(super) fn decrypt(&self, counter: u64, header: &[u8], text: &mut [u8], tag: &[u8; TAG]) -> bool {
+    pub(crate) fn decrypt(&self, counter: u64, header: &[u8], text: &mut [u8], tag: &[u8; TAG]) -> bool {
         let mut stream = Stream::new(self, counter);
         let mac = stream.start();
         // Compares in constant time.
