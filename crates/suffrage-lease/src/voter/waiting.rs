@@ -40,7 +40,7 @@ impl Voter {
     /// Tells the holder that others wait, if they do and the holder does not vote: when it hands over, it yields to them. A
     /// node that votes asks its own voter.
     pub(super) fn tell_contended(&self, fx: &mut impl Effects, name: Name, holder: NodeId) {
-        if false && self.queues.contains_key(&name) && self.saved.configuration.voter(holder).is_none() {
+        if self.queues.contains_key(&name) && self.saved.configuration.voter(holder).is_none() {
             fx.reply(holder, name, Reply::Contended);
         }
     }
