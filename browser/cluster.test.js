@@ -28,6 +28,13 @@ async function openDetail(page, name) {
   });
 }
 
+/// The rows of the table of who hears whom, by the name of the node.
+async function hearing(page) {
+  const rows = await page.evaluate(() => [...document.querySelectorAll("#hears tbody tr")]
+    .map((row) => [...row.cells].map((cell) => cell.textContent)));
+  return new Map(rows.map(([name, ...cells]) => [name, cells.join(" ")]));
+}
+
 test("the page shows the true leader within a second of a change", { timeout: 4 * LONG }, async () => {
   const cluster = await Cluster.start();
   try {
@@ -88,9 +95,15 @@ test("the page says that its node is lost, and comes back with it", { timeout: 4
     // Another voter that stops is shown as silent.
     cluster.processes[2].kill("SIGSTOP");
     await until("voter 3 is silent", async () => /node 3\s*silent/.test(await page.textContent("#voters tbody")));
-    assert.match(await page.getAttribute("#map svg", "aria-label"), /does not hear 3/);
+    assert.match(await page.getAttribute("#map svg", "aria-label"), /Node 2 does not hear 3/);
+    // Node 1 reports the same to the node of the page, and node 3 reports nothing.
+    await until("node 1 does not hear 3", async () => /^– \S+ ms ✕ no$/.test((await hearing(page)).get("node 1")));
+    await until("nothing is known of 3", async () => (await hearing(page)).get("node 3") === "? ? –");
+    assert.match(await page.getAttribute("#map svg", "aria-label"), /Nothing is known of what 3 hears/);
     cluster.processes[2].kill("SIGCONT");
     await until("voter 3 answers", async () => /node 3\s*answers/.test(await page.textContent("#voters tbody")));
+    await until("all hear each other", async () => [...(await hearing(page)).values()].every((row) => /^[^?✕]+$/.test(row)));
+    await until("with clocks", async () => /node 1\D*[\d.]+ ± [\d.]+ ms/.test(await page.textContent("#clocks tbody")));
     assertClean(page);
   } finally {
     await cluster.stop();

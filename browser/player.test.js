@@ -6,6 +6,7 @@ import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { decodeRun } from "../crates/suffrage-web/player/model.js";
 import { Browser, LONG, assertAccessible, assertClean, folder, program, screenshots, until } from "./support.js";
 
 let browser;
@@ -119,6 +120,33 @@ test("counterexamples of check and torture open in the player, the shortest firs
   assert.deepEqual(counts, counts.toSorted((one, other) => one - other));
   assertClean(check);
   assertClean(torture);
+});
+
+/// The intervals that the player derives from a run, in the form of `intervals.json`.
+function derivedIntervals(words) {
+  const file = join(files, "intervals.html");
+  lab("simulate", ...words.split(" "), "--html", file);
+  const [, text] = readFileSync(file, "utf8").match(/<script[^>]* data-run="[^"]*">([^<]*)</);
+  const run = decodeRun(text);
+  const id = (slot) => run.ids[slot];
+  const time = (at) => (at === Infinity ? null : at);
+  const rows = (list, what) => list.toSorted((one, other) => id(one.slot) - id(other.slot) || one.from - other.from)
+    .map((one) => [id(one.slot), one.from, time(one.to), what(one)]);
+  return {
+    run: words,
+    beliefs: rows(run.beliefs, ({ leader, term }) => [id(leader), term]),
+    leases: rows(run.leases, () => null),
+    down: rows(run.lives, ({ down }) => down),
+    suspicions: rows(run.suspicions, ({ peers }) => peers.map(id)),
+    cuts: run.cuts.map(({ groups, from, to }) => [groups.map((group) => group.map(id)), from, time(to)]),
+    leaders: run.leaderCounts.map(({ from, leaders }) => [from, leaders]),
+  };
+}
+
+test("the player and the pictures see the same intervals", { timeout: LONG }, () => {
+  // A test of the laboratory compares the intervals of its pictures with this file.
+  const golden = new URL("../crates/suffrage-lab/tests/it/intervals.json", import.meta.url);
+  for (const wanted of JSON.parse(readFileSync(golden, "utf8"))) assert.deepEqual(derivedIntervals(wanted.run), wanted);
 });
 
 test("texts of a trace are texts", { timeout: LONG }, async () => {

@@ -2,8 +2,11 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Browser, LONG, assertAccessible, assertClean, program, screenshots, until } from "./support.js";
+import { pathToFileURL } from "node:url";
+import { Browser, LONG, assertAccessible, assertClean, folder, program, screenshots, until } from "./support.js";
 
 let browser;
 before(async () => { browser = await Browser.start(); });
@@ -133,4 +136,30 @@ test("nothing is shown or done without the token of the address", { timeout: 4 *
   } finally {
     await demo.stop();
   }
+});
+
+test("--open shows the token to no other user, and leads to the page", { timeout: 4 * LONG }, async () => {
+  const files = folder();
+  const opened = join(files, "opened");
+  // The opener of this test notes its command line, which every user of a machine can read.
+  writeFileSync(join(files, "xdg-open"), `#!/bin/sh\nprintf '%s\\n' "$@" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`, { mode: 0o755 });
+  const path = process.env.PATH;
+  process.env.PATH = `${files}:${path}`;
+  const demo = await Demo.start("SUFFRAGE", "--nodes", "3", "--open").finally(() => { process.env.PATH = path; });
+  let file;
+  try {
+    await until("the opener was started", () => existsSync(opened));
+    const token = demo.address.split("#")[1];
+    file = readFileSync(opened, "utf8").trim();
+    assert.ok(!file.includes(token), file);
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    const page = await browser.open(pathToFileURL(file).href, { allowed: [/a request to http:\/\/127\.0\.0\.1:/] });
+    await page.waitForURL(demo.address);
+    await oneLeader(page, "the page shows a leader");
+    assertClean(page);
+  } finally {
+    await demo.stop();
+    rmSync(files, { recursive: true, force: true });
+  }
+  assert.ok(!existsSync(file), "the file stays after the demo");
 });

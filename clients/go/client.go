@@ -146,6 +146,8 @@ type Options struct {
 	StopMargin time.Duration
 	// Rank is the rank of the candidate. A greater rank is better.
 	Rank int64
+	// Value is what this client says about itself while it leads, such as its address: up to 4096 bytes of UTF-8.
+	Value string
 }
 
 // Election is an election of a client.

@@ -84,6 +84,7 @@ func (e *Election) holdConnection(ctx context.Context, endpoint *endpoint) (*Lea
 					return nil, waited, errors.New("the lease had expired before the node's event arrived")
 				}
 				leadership := newLeadership(ctx, e, Now, got.line.Token, deadline, e.margin(time.Duration(deadline-now)))
+				leadership.endpoint, leadership.session = endpoint, got.line.Session
 				go c.keep(ctx, leadership)
 				return leadership, waited, nil
 			}

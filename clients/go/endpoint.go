@@ -80,6 +80,7 @@ type reply struct {
 	Token         uint64 `json:"token"`
 	ValidForMs    int64  `json:"valid_for_ms"`
 	QueuePosition int    `json:"queue_position"`
+	YourTurn      bool   `json:"your_turn"`
 	Error         string `json:"error"`
 	Reason        string `json:"reason"`
 	Event         string `json:"event"`

@@ -2,6 +2,9 @@ package suffrage
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -15,6 +18,9 @@ const recheck = 500 * time.Millisecond
 type Leadership struct {
 	client *Client
 	name   string
+	// endpoint and session are those of the node that gave the leadership.
+	endpoint *endpoint
+	session  string
 	// now reads the clock.
 	now func() Moment
 	ctx context.Context
@@ -34,6 +40,8 @@ type Leadership struct {
 	stopping bool
 	handing  bool
 	ended    error
+	// values counts the calls of SetValue.
+	values uint64
 }
 
 func newLeadership(ctx context.Context, e *Election, now func() Moment, token uint64, deadline Moment, margin time.Duration) *Leadership {
@@ -118,6 +126,42 @@ func (l *Leadership) Remaining() time.Duration {
 		return 0
 	}
 	return time.Duration(l.deadline - now)
+}
+
+// SetValue changes what this client says about itself while it leads: up to 4096 bytes of UTF-8, or an empty string for
+// nothing. It returns when the node of this leadership has the value; other nodes show it soon. It returns the error of
+// Check if the leadership is over, a *NodeError if the node refuses the value, and the error of ctx if ctx is done. Of
+// several calls the last one counts.
+func (l *Leadership) SetValue(ctx context.Context, value string) error {
+	l.mu.Lock()
+	l.values++
+	order := l.values
+	l.mu.Unlock()
+	body := map[string]any{"session": l.session, "value": value, "order": order}
+	for backoff := shortestRetry; ; backoff = least(2*backoff, longestBackoff) {
+		if err := l.Check(); err != nil {
+			return err
+		}
+		request, cancel := context.WithTimeout(ctx, replyTimeout)
+		_, _, err := l.endpoint.post(request, electionPath(l.name, "value"), body)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		var refused *NodeError
+		if errors.As(err, &refused) {
+			if refused.Status == http.StatusConflict {
+				return ErrLost
+			}
+			if refused.Permanent() {
+				return err
+			}
+		}
+		l.client.report(fmt.Errorf("%s: cannot set the value: %w", l.endpoint.name, err))
+		if err := pause(ctx, backoff); err != nil {
+			return err
+		}
+	}
 }
 
 // Resign ends the leadership, and then tells the node, so that the next candidate leads at once. Stop the work first. It

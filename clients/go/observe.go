@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -20,6 +22,51 @@ type Leader struct {
 	Node uint64
 	// Token is the leader's token. Zero if no leader is known.
 	Token uint64
+	// Value is what the leader says about itself. Empty if it says nothing.
+	Value string
+}
+
+// leaderBody is the leader in an answer of a node.
+type leaderBody struct {
+	Leader uint64 `json:"leader"`
+	Token  uint64 `json:"token"`
+	Value  string `json:"value"`
+}
+
+func (b leaderBody) leader() Leader {
+	return Leader{Node: b.Leader, Token: b.Token, Value: b.Value}
+}
+
+// Leader asks the nodes, in order, who leads. What it returns is for people and load balancers: it may be old. Only a
+// Leadership proves that this client leads.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	if e.name == "" {
+		return Leader{}, &ConfigError{"name", "must not be empty"}
+	}
+	var last error
+	for _, endpoint := range e.client.endpoints {
+		leader, err := e.ask(ctx, endpoint)
+		if err == nil {
+			return leader, nil
+		}
+		last = fmt.Errorf("%s: %w", endpoint.name, err)
+	}
+	return Leader{}, last
+}
+
+func (e *Election) ask(ctx context.Context, endpoint *endpoint) (Leader, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
+	response, err := endpoint.open(ctx, http.MethodGet, "/elections/"+url.PathEscape(e.name), nil)
+	if err != nil {
+		return Leader{}, err
+	}
+	defer response.Body.Close()
+	var body leaderBody
+	if err := json.NewDecoder(io.LimitReader(response.Body, longestReply)).Decode(&body); err != nil {
+		return Leader{}, err
+	}
+	return body.leader(), nil
 }
 
 // Observe calls changed with the present leader and after each change, until ctx is done or changed returns false. What it
@@ -82,14 +129,11 @@ func (e *Election) observe(ctx context.Context, endpoint *endpoint, changed func
 			continue
 		}
 		data := strings.TrimPrefix(lines.Text(), "data:")
-		var event struct {
-			Leader uint64 `json:"leader"`
-			Token  uint64 `json:"token"`
-		}
+		var event leaderBody
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
 			return true, err
 		}
-		if !changed(Leader{Node: event.Leader, Token: event.Token}) {
+		if !changed(event.leader()) {
 			return false, nil
 		}
 	}

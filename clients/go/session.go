@@ -44,10 +44,11 @@ type campaignBody struct {
 	Wait    string `json:"wait,omitempty"`
 	Rank    int64  `json:"rank,omitempty"`
 	Hold    string `json:"hold,omitempty"`
+	Value   string `json:"value,omitempty"`
 }
 
 func (e *Election) campaignBody() campaignBody {
-	body := campaignBody{Rank: e.options.Rank}
+	body := campaignBody{Rank: e.options.Rank, Value: e.options.Value}
 	if e.options.TTL > 0 {
 		body.TTL = milliseconds(e.options.TTL)
 	}
@@ -103,11 +104,16 @@ func (e *Election) campaignSession(ctx context.Context, endpoint *endpoint) (*Le
 				break
 			}
 			leadership := newLeadership(ctx, e, Now, answer.Token, deadline, e.margin(time.Duration(deadline-Now())))
+			leadership.endpoint, leadership.session = endpoint, s.id
 			go s.keep(ctx, leadership)
 			return leadership, waited, nil
 		case err == nil:
 			// In the queue.
 			s.id, failed, waited = answer.Session, false, true
+			if answer.YourTurn {
+				// The lease begins with the next request, which does not wait.
+				continue
+			}
 		case errors.As(err, &refused) && refused.Status == http.StatusConflict && refused.Reason == "expired":
 			s.id = ""
 		case errors.As(err, &refused) && refused.Status == http.StatusConflict && refused.Reason == "superseded":

@@ -357,15 +357,63 @@ func TestRunCampaignsAgainAfterALoss(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	node := newFakeNode(t, func(w http.ResponseWriter, _ *http.Request, _ request) {
-		_, _ = w.Write([]byte("event: leader\ndata: {\"leader\":2,\"token\":5}\n\n: \n\ndata: {\"leader\":null,\"token\":null}\n\n"))
+		_, _ = w.Write([]byte("event: leader\ndata: {\"leader\":2,\"token\":5,\"value\":\"a\"}\n\n: \n\ndata: {\"leader\":null,\"token\":null}\n\n"))
 	}).start()
 	var seen []Leader
 	err := newTestClient(t, node.server.URL).Election("x", Options{}).Observe(context.Background(), func(leader Leader) bool {
 		seen = append(seen, leader)
 		return len(seen) < 2
 	})
-	if err != nil || seen[0] != (Leader{2, 5}) || seen[1] != (Leader{}) {
+	if err != nil || seen[0] != (Leader{2, 5, "a"}) || seen[1] != (Leader{}) {
 		t.Fatalf("%v, %v", err, seen)
+	}
+}
+
+func TestTurnIsTakenByASecondRequest(t *testing.T) {
+	node := newFakeNode(t, func(w http.ResponseWriter, r *http.Request, got request) {
+		if got.action == "campaign" && got.body.Session == "" {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = w.Write([]byte(`{"session":"77","queue_position":0,"your_turn":true,"retry_before_ms":1000,"waited_ms":9000}`))
+			return
+		}
+		granting(time.Minute)(w, r, got)
+	}).start()
+	l := mustLead(t, newTestClient(t, node.server.URL).Election("x", Options{}))
+	if node.expect("campaign").body.Session != "" || node.expect("campaign").body.Session != "77" {
+		t.Fatal("the second campaign has the session of the first")
+	}
+	if err := l.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestValueIsSetAgainUntilTheNodeAnswers(t *testing.T) {
+	var tries atomic.Int32
+	node := newFakeNode(t, func(w http.ResponseWriter, r *http.Request, got request) {
+		switch {
+		case got.action == "value" && got.body.Value == "long":
+			refuses(w, http.StatusBadRequest, "")
+		case got.action == "value" && got.body.Value == "late":
+			refuses(w, http.StatusConflict, "expired")
+		case got.action == "value" && tries.Add(1) == 1:
+			refuses(w, http.StatusServiceUnavailable, "")
+		default:
+			granting(time.Minute)(w, r, got)
+		}
+	}).start()
+	l := mustLead(t, newTestClient(t, node.server.URL).Election("x", Options{Value: "first"}))
+	if got := node.expect("campaign"); got.body.Value != "first" {
+		t.Fatalf("%+v", got)
+	}
+	if err := l.SetValue(context.Background(), "second"); err != nil || tries.Load() != 2 {
+		t.Fatalf("%v after %d tries", err, tries.Load())
+	}
+	var refused *NodeError
+	if err := l.SetValue(context.Background(), "long"); !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	if err := l.SetValue(context.Background(), "late"); err != ErrLost {
+		t.Fatal(err)
 	}
 }
 

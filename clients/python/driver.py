@@ -94,7 +94,54 @@ def settings(command: Command) -> tuple[str, dict[str, Any]]:
 def options(command: Command) -> dict[str, Any]:
     """Return the settings of an election."""
     margin = command.get("stop_margin_ms")
-    return {"ttl": command["ttl_ms"] / 1000, "stop_margin": None if margin is None else margin / 1000}
+    stop_margin = None if margin is None else margin / 1000
+    return {"ttl": command["ttl_ms"] / 1000, "stop_margin": stop_margin, "value": command.get("value")}
+
+
+def tell_leader(election: str, leader: suffrage.Leader | None) -> None:
+    """Print the leader of an election."""
+    if leader is None:
+        tell("leader", election=election)
+    else:
+        tell("leader", election=election, node=leader.node, token=leader.token, value=leader.value)
+
+
+def set_value(command: Command, common: Common) -> None:
+    """Change the value of a leadership."""
+    try:
+        leadership = common.leaderships[command["id"]]
+        assert isinstance(leadership, suffrage.Leadership)
+        leadership.set_value(command["value"])
+        tell("value_set", id=command["id"])
+    except suffrage.SuffrageError as error:
+        tell("value_refused", id=command["id"], message=str(error))
+
+
+async def set_value_aio(command: Command, common: Common) -> None:
+    """Change the value of a leadership, with asyncio."""
+    try:
+        leadership = common.leaderships[command["id"]]
+        assert isinstance(leadership, suffrage.aio.Leadership)
+        await leadership.set_value(command["value"])
+        tell("value_set", id=command["id"])
+    except suffrage.SuffrageError as error:
+        tell("value_refused", id=command["id"], message=str(error))
+
+
+def ask_leader(command: Command, client: suffrage.Client) -> None:
+    """Print the leader of an election."""
+    try:
+        tell_leader(command["election"], client.election(command["election"]).leader())
+    except suffrage.SuffrageError as error:
+        tell("leader_unknown", election=command["election"], message=str(error))
+
+
+async def ask_leader_aio(command: Command, client: suffrage.aio.Client) -> None:
+    """Print the leader of an election, with asyncio."""
+    try:
+        tell_leader(command["election"], await client.election(command["election"]).leader())
+    except suffrage.SuffrageError as error:
+        tell("leader_unknown", election=command["election"], message=str(error))
 
 
 def guarded(number: int, work: Callable[[], None]) -> None:
@@ -125,12 +172,15 @@ def threads() -> None:
         common.leaderships[number] = leadership
         report(number, leadership)
 
-    def start(command: Command) -> None:
-        number = command["id"]
+    def client_of(command: Command) -> suffrage.Client:
         key, members = settings(command)
         if key not in clients:
             clients[key] = suffrage.Client(**members)
-        elections[number] = clients[key].election(command["election"], **options(command))
+        return clients[key]
+
+    def start(command: Command) -> None:
+        number = command["id"]
+        elections[number] = client_of(command).election(command["election"], **options(command))
         waiting.add(number)
         threading.Thread(target=guarded, args=(number, lambda: lead(command)), daemon=True).start()
         # Campaigns begin in the order of the commands.
@@ -156,6 +206,10 @@ def threads() -> None:
             guarded(command["id"], lambda command=command: start(command))  # type: ignore[misc]
         elif command["op"] == "resign":
             resign(command["id"])
+        elif command["op"] == "value":
+            threading.Thread(target=set_value, args=(command, common), daemon=True).start()
+        elif command["op"] == "leader":
+            threading.Thread(target=ask_leader, args=(command, client_of(command)), daemon=True).start()
         elif command["op"] == "exit":
             break
     for client in clients.values():
@@ -168,13 +222,16 @@ async def tasks() -> None:
     clients: dict[str, suffrage.aio.Client] = {}
     campaigns: dict[int, asyncio.Task[None]] = {}
 
+    def client_of(command: Command) -> suffrage.aio.Client:
+        key, members = settings(command)
+        if key not in clients:
+            clients[key] = suffrage.aio.Client(**members)
+        return clients[key]
+
     async def lead(command: Command) -> None:
         number = command["id"]
         try:
-            key, members = settings(command)
-            if key not in clients:
-                clients[key] = suffrage.aio.Client(**members)
-            leadership = await clients[key].election(command["election"], **options(command)).lead()
+            leadership = await client_of(command).election(command["election"], **options(command)).lead()
             common.leaderships[number] = leadership
             report(number, leadership)
         except asyncio.CancelledError:
@@ -185,7 +242,7 @@ async def tasks() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    resignations: set[asyncio.Task[None]] = set()
+    others: set[asyncio.Task[None]] = set()
     tell("ready", clock="boottime")
     while line := await reader.readline():
         command = json.loads(line)
@@ -199,9 +256,13 @@ async def tasks() -> None:
         elif command["op"] == "resign":
             leadership = common.leaderships.get(number)
             if isinstance(leadership, suffrage.aio.Leadership):
-                resignations.add(loop.create_task(leadership.resign()))
+                others.add(loop.create_task(leadership.resign()))
             elif number in campaigns:
                 campaigns[number].cancel()
+        elif command["op"] == "value":
+            others.add(loop.create_task(set_value_aio(command, common)))
+        elif command["op"] == "leader":
+            others.add(loop.create_task(ask_leader_aio(command, client_of(command))))
         elif command["op"] == "exit":
             break
     for campaign in campaigns.values():

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::panic::catch_unwind;
 
 use suffrage_algorithms::catalog::CONTRACTS;
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::Rng;
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_lease::Bug;
 
 /// Prints the target and the seed if the case fails.
 struct Case<'a> {

@@ -175,6 +175,7 @@
 (outside skip-notice "A promise of a node to its own application: it releases what it holds, as it may at any moment.")
 (outside lengthen-after-notice "A promise of a node to its own application. The lease is valid for as long as it was granted.")
 (outside shared-lease "Clients of a node.")
+(outside endless-turn "Clients of a node. Costs time, not safety.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")
 (outside stale-value "The value of a leader, on which no promise depends.")

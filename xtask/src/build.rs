@@ -19,6 +19,14 @@ const MAX_RATIO: f64 = 1.0;
 /// The greatest size of the default program in bytes.
 const MAX_BYTES: u64 = 10_000_000;
 
+/// The flags of a build whose programs have the names of their functions.
+pub(crate) const KEEP_NAMES: [&str; 4] = [
+    "--config",
+    "profile.release.strip=false",
+    "--config",
+    "profile.release.package.suffrage-daemon.strip=false",
+];
+
 /// The seconds of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Seconds {
@@ -50,7 +58,7 @@ pub(crate) fn bench(flags: &[&str]) -> Result<(), String> {
     let target = folder.0.to_string_lossy();
     let fixed = ["build", "--release", "--locked", "--target-dir", &target];
     // Copies of functions are counted by their names, which the program of users does not have.
-    let named = [&fixed[..], &["--config", "profile.release.strip=false"]].concat();
+    let named = [&fixed[..], &KEEP_NAMES].concat();
     let programs = Programs::build(&[&named[..], &["--timings"]].concat())?;
     let program = programs.path(Kind::Binary, "suffrage")?.to_path_buf();
     let counts = copies::of_program(&program)?;

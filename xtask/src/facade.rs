@@ -12,7 +12,8 @@ use crate::command::cargo;
 use crate::root;
 
 /// The crates whose types could leak. They must be documented before the facade, so that rustdoc links to them.
-const INTERNAL: &[&str] = &["suffrage-core", "suffrage-lease", "suffrage-net", "suffrage-node"];
+const INTERNAL: &[&str] =
+    &["suffrage-core", "suffrage-lease", "suffrage-group", "suffrage-net", "suffrage-node"];
 
 /// Builds the documentation and checks its links.
 pub(crate) fn check() -> Result<(), String> {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
+use crate::build::KEEP_NAMES;
 use crate::command::program;
 use crate::programs::{Kind, Programs};
 use crate::{root, tools};
@@ -49,7 +50,7 @@ const TAIL: &str = "  }\n}\nINSERT BEFORE .text;\n";
 /// Traces a node and writes the script.
 pub(crate) fn layout() -> Result<(), String> {
     tools::ensure_emulator()?;
-    let programs = Programs::build(&["build", "--release", "--config", "profile.release.strip=false"])?;
+    let programs = Programs::build(&[&["build", "--release"], &KEEP_NAMES[..]].concat())?;
     let suffrage = programs.path(Kind::Binary, "suffrage")?;
     let called = trace(suffrage)?;
     let names = with_aliases(suffrage, &called)?;

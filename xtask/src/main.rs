@@ -61,6 +61,9 @@ usage: cargo xtask <task>
                             target is missed
   bench simulator [--json] [--large]
                             measures the speed of the simulator, as ratios to bare loops in the same run
+  bench groups [--json] [--members N] [--processes P] [--runs R]
+                            measures a large group of real sockets on this machine: formation, idle cost, deaths of
+                            members and of leaders, beside the goals
   bench papers [--json]     measures the speed of the largest elections of the papers, as ratios to bare loops
   bench cluster [--json] [--quick] [--without-etcd] [--only PART]
                             compares three real nodes with a real three-node etcd: failover, handover, acquisitions
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         ["prove", flags @ ..] => prove::prove(root(), flags),
         ["bench", "build", flags @ ..] => build::bench(flags),
         ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
+        ["bench", "groups", flags @ ..] => bench("suffrage-node", "groups", flags),
         ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),
         ["bench", "cluster", flags @ ..] => bench_cluster(flags),
         ["bench", "engines", flags @ ..] => bench_cluster(&[&["engines"], flags].concat()),

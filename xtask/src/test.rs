@@ -163,11 +163,13 @@ fn tests(packages: &[&str], seeds: &str, bless: bool) -> Result<(), String> {
         .run()
 }
 
-/// Tortures all algorithms with seeds derived from the commit, so that every commit tries new seeds.
+/// Tortures all algorithms and large groups with seeds derived from the commit, so that every commit tries new seeds.
 fn torture(programs: &Programs) -> Result<(), String> {
     const SEEDS: u64 = 2_000;
     let commit = git(&["rev-parse", "HEAD"]).output().unwrap_or_default();
     // Without a git repository, the seeds are always the same.
     let first = commit.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0) * SEEDS;
-    programs.lab(&["torture", "all", "--seeds", &format!("{first}..{}", first + SEEDS)])?.run()
+    let seeds = format!("{first}..{}", first + SEEDS);
+    programs.lab(&["torture", "all", "--seeds", &seeds])?.run()?;
+    programs.lab(&["group", "torture", "--seeds", &seeds])?.run()
 }

@@ -20,6 +20,7 @@ const BANNED: &[(&str, &str)] = &[
 const CORE: &[&str] = &[
     "crates/suffrage-core/src/",
     "crates/suffrage-lease/src/",
+    "crates/suffrage-group/src/",
     "crates/suffrage-algorithms/src/",
     "crates/suffrage-sim/src/",
 ];

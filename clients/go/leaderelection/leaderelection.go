@@ -58,7 +58,7 @@ type Lock struct {
 	Client *suffrage.Client
 	// Election is the name of the election.
 	Election string
-	// Identity is what OnNewLeader is told if this program leads.
+	// Identity is what OnNewLeader is told if this program leads, here and in other programs: it is the value of the leader.
 	Identity string
 }
 
@@ -94,7 +94,7 @@ func NewLeaderElector(config LeaderElectionConfig) (*LeaderElector, error) {
 	case config.Callbacks.OnStoppedLeading == nil:
 		return nil, errors.New("leaderelection: OnStoppedLeading must not be nil")
 	}
-	options := suffrage.Options{TTL: config.LeaseDuration, StopMargin: config.LeaseDuration - config.RenewDeadline}
+	options := suffrage.Options{TTL: config.LeaseDuration, StopMargin: config.LeaseDuration - config.RenewDeadline, Value: config.Lock.Identity}
 	return &LeaderElector{config: config, election: config.Lock.Client.Election(config.Lock.Election, options)}, nil
 }
 
@@ -218,6 +218,8 @@ func (le *LeaderElector) observed(leader suffrage.Leader) bool {
 		// Old news: this program has led since.
 	case leadership != nil && leader.Token == leadership.Token():
 		le.report(le.own(leadership))
+	case leader.Value != "":
+		le.report(leader.Value)
 	default:
 		le.report(fmt.Sprintf("%d/%d", leader.Node, leader.Token))
 	}

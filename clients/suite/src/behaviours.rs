@@ -2,9 +2,11 @@
 //!
 //! No behaviour measures time: it waits for events, and compares moments of the machine's clock that the drivers print.
 
+mod examples;
 mod faults;
 mod local;
 mod remote;
+mod values;
 
 use crate::driver::DriverProgram;
 
@@ -15,14 +17,27 @@ pub(crate) struct Behaviour {
     pub(crate) run: fn(&DriverProgram),
     /// Whether it loads the machine: not more than two such behaviours run at a time.
     pub(crate) is_heavy: bool,
+    /// The example that it runs. It is a behaviour of clients that have this example.
+    pub(crate) example: Option<&'static str>,
+}
+
+impl Behaviour {
+    /// Whether clients with this driver have this behaviour.
+    pub(crate) fn is_of(&self, driver: &DriverProgram) -> bool {
+        self.example.is_none_or(|example| driver.example(example).is_some())
+    }
 }
 
 const fn light(name: &'static str, run: fn(&DriverProgram)) -> Behaviour {
-    Behaviour { name, run, is_heavy: false }
+    Behaviour { name, run, is_heavy: false, example: None }
 }
 
 const fn heavy(name: &'static str, run: fn(&DriverProgram)) -> Behaviour {
-    Behaviour { name, run, is_heavy: true }
+    Behaviour { name, run, is_heavy: true, example: None }
+}
+
+const fn example(name: &'static str, run: fn(&DriverProgram)) -> Behaviour {
+    Behaviour { name, run, is_heavy: false, example: Some(name) }
 }
 
 /// A lease that neither ends nor is renewed while a behaviour waits: the next leader got the lease by a hand-over.
@@ -55,4 +70,9 @@ pub(crate) const ALL: &[Behaviour] = &[
     light("local_client_killed", local::client_killed),
     light("local_operator_resigns", local::operator_resigns),
     light("fence", remote::fence),
+    light("values", values::remote),
+    light("local_values", values::local),
+    example("fenced_postgres", examples::fenced_postgres),
+    example("fenced_s3", examples::fenced_s3),
+    example("fenced_file", examples::fenced_file),
 ];

@@ -31,6 +31,16 @@ pub(crate) struct DriverProgram {
     path: PathBuf,
 }
 
+impl DriverProgram {
+    /// An example of this client. A client with several drivers has its examples once, with the driver that is called
+    /// `driver`.
+    pub(crate) fn example(&self, name: &str) -> Option<PathBuf> {
+        let folder = self.path.parent().filter(|_| self.path.ends_with("driver"))?.join("examples");
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        files.map(|file| file.path()).find(|path| path.file_stem().is_some_and(|stem| stem == name))
+    }
+}
+
 /// The folder `clients`.
 fn clients() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the suite is in the folder `clients`")
@@ -80,6 +90,8 @@ pub(crate) struct Event {
     pub(crate) message: String,
     pub(crate) accepted: bool,
     pub(crate) clock: String,
+    pub(crate) election: String,
+    pub(crate) value: Option<String>,
 }
 
 impl fmt::Debug for Event {
@@ -128,6 +140,17 @@ impl Settings {
     pub(crate) fn of(endpoints: impl IntoIterator<Item = String>) -> Settings {
         Settings { endpoints: endpoints.into_iter().collect(), ..Settings::default() }
     }
+
+    /// A command about an election, for a client with these settings.
+    fn command(&self, op: &str, election: &str) -> Value {
+        let mut command = json!({ "op": op, "election": election, "endpoints": self.endpoints });
+        for (key, file) in [("token_file", &self.token_file), ("ca_file", &self.ca_file)] {
+            if let Some(file) = file {
+                command[key] = json!(file);
+            }
+        }
+        command
+    }
 }
 
 impl Driver {
@@ -160,18 +183,47 @@ impl Driver {
 
     /// Tells the driver to lead, and returns the number of the leadership.
     pub(crate) fn lead(&mut self, settings: &Settings, election: &str, ttl_ms: u64) -> u64 {
+        self.lead_with(settings, election, ttl_ms, None)
+    }
+
+    /// Tells the driver to lead with a value.
+    pub(crate) fn lead_with(
+        &mut self,
+        settings: &Settings,
+        election: &str,
+        ttl_ms: u64,
+        value: Option<&str>,
+    ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let mut command = json!({
-            "op": "lead", "id": id, "election": election, "ttl_ms": ttl_ms, "endpoints": settings.endpoints,
-        });
-        for (key, file) in [("token_file", &settings.token_file), ("ca_file", &settings.ca_file)] {
-            if let Some(file) = file {
-                command[key] = json!(file);
-            }
+        let mut command = settings.command("lead", election);
+        command["id"] = json!(id);
+        command["ttl_ms"] = json!(ttl_ms);
+        if let Some(value) = value {
+            command["value"] = json!(value);
         }
         self.tell(&command);
         id
+    }
+
+    /// Tells the driver to change the value of a leadership, and returns whether it is set.
+    pub(crate) fn set_value(&mut self, id: u64, value: Option<&str>) -> bool {
+        let answers = ["value_set", "value_refused"];
+        let before = self.events().iter().filter(|it| it.id == id && is_any(it, &answers)).count();
+        self.tell(&json!({ "op": "value", "id": id, "value": value }));
+        let answer = self.find(&format!("value of {id}"), |log| {
+            log.iter().filter(|it| it.id == id && is_any(it, &answers)).nth(before).cloned()
+        });
+        answer.event == "value_set"
+    }
+
+    /// Asks who leads. The answer has no token if nobody does, or if no node answers.
+    pub(crate) fn leader(&mut self, settings: &Settings, election: &str) -> Event {
+        let answers = ["leader", "leader_unknown"];
+        let of = |it: &&Event| it.election == election && is_any(it, &answers);
+        let before = self.events().iter().filter(of).count();
+        self.tell(&settings.command("leader", election));
+        self.find(&format!("leader of {election}"), |log| log.iter().filter(of).nth(before).cloned())
     }
 
     /// Tells the driver to resign, and waits until the leadership or campaign is over.

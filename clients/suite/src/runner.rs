@@ -20,9 +20,10 @@ pub(crate) fn run(drivers: &[DriverProgram], behaviours: &[&Behaviour], jobs: us
     let queue = |heavy: bool| -> Queue<'_> {
         let chosen = behaviours.iter().filter(move |behaviour| behaviour.is_heavy == heavy);
         let pairs = chosen.flat_map(|behaviour| drivers.iter().map(move |driver| (*behaviour, driver)));
-        Mutex::new(pairs.collect())
+        Mutex::new(pairs.filter(|(behaviour, driver)| behaviour.is_of(driver)).collect())
     };
     let (heavy, light) = (queue(true), queue(false));
+    let count = [&heavy, &light].iter().map(|queue| queue.lock().expect("no panic").len()).sum::<usize>();
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for job in 0..jobs.max(1) {
@@ -37,7 +38,7 @@ pub(crate) fn run(drivers: &[DriverProgram], behaviours: &[&Behaviour], jobs: us
             });
         }
     });
-    let (failed, count) = (failed.into_inner().expect("no panic"), behaviours.len() * drivers.len());
+    let failed = failed.into_inner().expect("no panic");
     println!("{count} behaviours in {:.1} s, {} failed", start.elapsed().as_secs_f64(), failed.len());
     failed.iter().for_each(|name| println!("failed: {name}"));
     failed.is_empty()

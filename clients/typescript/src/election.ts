@@ -6,7 +6,7 @@
 import { existsSync } from "node:fs";
 
 import { clock } from "./clock.js";
-import { InUse, Invalid, LeadershipEnded, NoAnswer, Unauthorized } from "./errors.js";
+import { InUse, Invalid, LeadershipEnded, NoAnswer, Unauthorized, Unavailable } from "./errors.js";
 import { type Answer, type Body, type Stream, Endpoint, integer, messageOf, text } from "./http.js";
 import { type End, Lease } from "./lease.js";
 
@@ -53,6 +53,18 @@ export interface ElectionOptions {
   readonly stopMarginMs?: number;
   /** A candidate of a greater rank is better. */
   readonly rank?: number;
+  /** What this program says about itself while it leads, such as its address: up to 4096 bytes of UTF-8. */
+  readonly value?: string;
+}
+
+/** The leader of an election, as a node knows it: for people and load balancers. It may be old. */
+export interface Leader {
+  /** The id of the leader's node. */
+  readonly node: bigint;
+  /** The leader's token. */
+  readonly token: bigint;
+  /** What the leader says about itself. */
+  readonly value: string | undefined;
 }
 
 function addresses(endpoints: string | readonly string[] | undefined): readonly string[] {
@@ -136,6 +148,9 @@ export class Election {
       );
     }
     this.#request = { ttl: `${Math.trunc(this.#ttlMs)}ms`, rank: options.rank ?? 0 };
+    if (options.value !== undefined) {
+      this.#request["value"] = options.value;
+    }
   }
 
   /** Waits until this program leads. The signal ends the wait, and not the leadership. */
@@ -184,6 +199,33 @@ export class Election {
         await leadership.resign();
       }
     }
+  }
+
+  /**
+   * Asks the nodes, in order, who leads: undefined if nobody does, as far as the node that answers knows. Only a
+   * `Leadership` proves that this program leads.
+   */
+  async leader(): Promise<Leader | undefined> {
+    let failed: Error = new NoAnswer("there is no endpoint");
+    for (const endpoint of this.#client.endpoints) {
+      try {
+        const { status, body } = await endpoint.get(`/elections/${encodeURIComponent(this.name)}`, REPLY_TIMEOUT_MS);
+        if (status !== 200) {
+          throw failure(status, body, endpoint);
+        }
+        if (body["leader"] === null) {
+          return undefined;
+        }
+        const value = typeof body["value"] === "string" ? body["value"] : undefined;
+        return { node: integer(body, "leader"), token: integer(body, "token"), value };
+      } catch (error) {
+        if (!(error instanceof NoAnswer || error instanceof Unauthorized)) {
+          throw error;
+        }
+        failed = error;
+      }
+    }
+    throw failed instanceof Unauthorized ? failed : new Unavailable(failed.message);
   }
 
   /** @internal */
@@ -237,6 +279,10 @@ export class Election {
         }
         if (answer.status === 202) {
           session = text(answer.body, "session");
+          if (answer.body["your_turn"] === true) {
+            // The lease begins with the next request, which does not wait.
+            continue;
+          }
         } else if (answer.status === 409) {
           const reason = answer.body["reason"];
           if (reason === "revoked" && session !== undefined) {
@@ -275,7 +321,8 @@ export class Election {
           if (lease.end !== undefined) {
             break;
           }
-          leadership = new Leadership(this.#client, this, lease, new Local(stream));
+          const held = new Local(stream, endpoint, text(event, "session"));
+          leadership = new Leadership(this.#client, this, lease, held);
           return leadership;
         }
         if (event["event"] !== "waiting") {
@@ -331,6 +378,7 @@ export class Leadership {
   readonly #stop = new AbortController();
   #resolveEnded!: (end: End) => void;
   #isOver = false;
+  #values = 0;
   #handOverWanted = false;
   #onHandOver: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -379,6 +427,33 @@ export class Leadership {
       queueMicrotask(callback);
     } else {
       this.#onHandOver.push(callback);
+    }
+  }
+
+  /**
+   * Changes what this program says about itself while it leads: up to 4096 bytes of UTF-8, or undefined for nothing.
+   * Resolves when the node of this leadership has it; other nodes show it soon. Rejects with `LeadershipEnded` if the
+   * leadership is over, and with `Invalid` if the node refuses the value. Of several calls the last one counts.
+   */
+  async setValue(value: string | undefined): Promise<void> {
+    this.#values += 1;
+    const { endpoint, session } = this.#held;
+    const request = { session, value: value ?? "", order: this.#values };
+    for (let pauseMs = FIRST_BACKOFF_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_BACKOFF_MS)) {
+      this.check();
+      try {
+        const { status, body } = await endpoint.post(this.#election.path("value"), request, REPLY_TIMEOUT_MS, false);
+        if (status === 200) {
+          return;
+        }
+        throw status === 409 ? new LeadershipEnded("lost") : failure(status, body, endpoint);
+      } catch (error) {
+        if (!(error instanceof NoAnswer)) {
+          throw error;
+        }
+        this.#client.problem(`cannot set the value: ${error.message}`);
+      }
+      await sleep(pauseMs);
     }
   }
 
@@ -527,7 +602,11 @@ class Remote {
 
 /** A session that lasts as long as its connection to the node of this machine. The node renews it. */
 class Local {
-  constructor(readonly stream: Stream) {}
+  constructor(
+    readonly stream: Stream,
+    readonly endpoint: Endpoint,
+    readonly session: string,
+  ) {}
 
   /** Follows the events of the node until the leadership is over. */
   async keep(leadership: Leadership, lease: Lease): Promise<void> {

@@ -23,6 +23,9 @@ export class Unauthorized extends SuffrageError {}
 /** A setting is wrong, or the node refuses the request for good. */
 export class Invalid extends SuffrageError {}
 
+/** No node has answered a question. `lead` does not reject with it: it goes on trying. */
+export class Unavailable extends SuffrageError {}
+
 /** A fence has seen a greater token: the writer is a former leader. */
 export class StaleToken extends SuffrageError {}
 

@@ -122,8 +122,10 @@ export class Endpoint {
     this.#agent = encrypted ? new https.Agent(POOL) : new http.Agent(POOL);
   }
 
-  #options(path: string, length: number, fresh: boolean): https.RequestOptions {
-    const headers: http.OutgoingHttpHeaders = { "Content-Type": "application/json", "Content-Length": length };
+  #options(path: string, data: Buffer | undefined, fresh: boolean): https.RequestOptions {
+    const headers: http.OutgoingHttpHeaders =
+      data === undefined ? {} : { "Content-Type": "application/json", "Content-Length": data.length };
+    const method = data === undefined ? "GET" : "POST";
     const { tokenFile, caFile } = this.#credentials;
     if (tokenFile !== undefined) {
       headers["Authorization"] = `Bearer ${readToken(tokenFile)}`;
@@ -132,13 +134,19 @@ export class Endpoint {
       this.#ca ??= readCertificates(caFile);
     }
     const ca = this.#ca === undefined ? {} : { ca: this.#ca };
-    return { ...this.#target, ...ca, method: "POST", path, headers, agent: fresh ? false : this.#agent };
+    return { ...this.#target, ...ca, method, path, headers, agent: fresh ? false : this.#agent };
   }
 
-  /** Sends a request, and resolves to the head of its response and a moment before it was sent. */
-  #send(path: string, body: Body, timeoutMs: number, fresh: boolean, signal?: AbortSignal): Promise<Response> {
-    const data = Buffer.from(JSON.stringify(body));
-    const options = this.#options(path, data.length, fresh);
+  /** Sends a request, a GET without a body, and resolves to the head of its response and a moment before it was sent. */
+  #send(
+    path: string,
+    body: Body | undefined,
+    timeoutMs: number,
+    fresh: boolean,
+    signal?: AbortSignal,
+  ): Promise<Response> {
+    const data = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    const options = this.#options(path, data, fresh);
     return new Promise((resolve, reject) => {
       const sentMs = clock.atLeast();
       const request = this.#module.request(options);
@@ -193,9 +201,14 @@ export class Endpoint {
     }
   }
 
+  /** Sends a GET request on a new connection, and waits for its answer. */
+  get(path: string, timeoutMs: number): Promise<Answer> {
+    return this.#exchange(path, undefined, timeoutMs, true, undefined);
+  }
+
   async #exchange(
     path: string,
-    body: Body,
+    body: Body | undefined,
     timeoutMs: number,
     fresh: boolean,
     signal: AbortSignal | undefined,

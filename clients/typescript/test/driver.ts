@@ -62,6 +62,7 @@ async function lead(id: number, command: Body): Promise<void> {
     const election = clientOf(command).election(String(command["election"]), {
       ttlMs: Number(command["ttl_ms"]),
       ...(typeof margin === "number" ? { stopMarginMs: margin } : {}),
+      ...(typeof command["value"] === "string" ? { value: command["value"] } : {}),
     });
     const leadership = await election.lead({ signal: controller.signal });
     leaderships.set(id, leadership);
@@ -88,6 +89,26 @@ async function lead(id: number, command: Body): Promise<void> {
     ] as const;
     const kind = kinds.find(([type]) => error instanceof type)?.[1] ?? "other";
     tell("error", { id, kind, message: messageOf(error) });
+  }
+}
+
+async function setValue(id: number, value: unknown): Promise<void> {
+  try {
+    await leaderships.get(id)?.setValue(typeof value === "string" ? value : undefined);
+    tell("value_set", { id });
+  } catch (error) {
+    tell("value_refused", { id, message: messageOf(error) });
+  }
+}
+
+async function tellLeader(command: Body): Promise<void> {
+  const election = String(command["election"]);
+  try {
+    const leader = await clientOf(command).election(election).leader();
+    const known = leader === undefined ? {} : { node: leader.node, token: leader.token };
+    tell("leader", { election, ...known, ...(leader?.value === undefined ? {} : { value: leader.value }) });
+  } catch (error) {
+    tell("leader_unknown", { election, message: messageOf(error) });
   }
 }
 
@@ -135,6 +156,12 @@ function handle(command: Body): void {
       tell("fenced", { fence: name, token, accepted: fence.accepts(token) });
       break;
     }
+    case "value":
+      void setValue(id, command["value"]);
+      break;
+    case "leader":
+      void tellLeader(command);
+      break;
     case "exit":
       void exit();
       break;

@@ -2,8 +2,8 @@
 
 use crate::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, gupta, invitation,
-    maximum_ring, modified_bully, next_in_line, probabilistic_quorum, raft, randomized, stable_leader,
-    suppress,
+    maximum_ring, modified_bully, next_in_line, probabilistic_quorum, quorum_lease, raft, randomized,
+    stable_leader, suppress,
 };
 
 suffrage_core::catalog! {
@@ -20,7 +20,7 @@ suffrage_core::catalog! {
     suppress::Suppress,
     raft::Raft,
     grid_quorum::GridQuorum,
-    suffrage_lease::QuorumLease,
+    quorum_lease::QuorumLease,
     gupta::Gupta,
     randomized::Randomized,
     probabilistic_quorum::ProbabilisticQuorum,

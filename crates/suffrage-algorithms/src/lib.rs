@@ -1,7 +1,8 @@
 //! Leader election algorithms as state machines without I/O, one file each.
 //!
 //! Each file opens with the source of the algorithm, its model, its messages, its cost, and its promises. The quorum
-//! lease is the crate `suffrage_lease`.
+//! lease is the crate `suffrage_lease`; [`quorum_lease`] makes it an algorithm of the catalog.
+//! `cargo run --release -p suffrage-lab -- gallery` writes one page that plays all of them, and shows what breaks each.
 //!
 //! - [`catalog`]: all algorithms by name, the quorum lease included.
 //! - The bully family: [`bully`], [`modified_bully`], [`next_in_line`], [`candidate_ordinary`].
@@ -27,6 +28,7 @@ pub mod modified_bully;
 pub mod next_in_line;
 mod poll;
 pub mod probabilistic_quorum;
+pub mod quorum_lease;
 pub mod raft;
 pub mod randomized;
 pub mod ring;

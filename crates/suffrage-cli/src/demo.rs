@@ -125,7 +125,7 @@ pub fn open_flag() -> clap::Arg {
         .long("open")
         .action(clap::ArgAction::SetTrue)
         .conflicts_with("once")
-        .help("Opens the page of the demo in a browser, by xdg-open")
+        .help("Opens the page of the demo in a browser, by xdg-open and a file that only this user can read")
 }
 
 /// Runs the demo until Ctrl-C, or with `once` until the second leader has been shown.

@@ -59,7 +59,8 @@ use suffrage_node::clock::{BootClock, Clock};
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
 use suffrage_node::resolver::{self, Resolver};
-use suffrage_node::storage::{DataFolder, MemoryDisk};
+use suffrage_node::spawn;
+use suffrage_node::storage::{DataFolder, MemoryDisk, Storage};
 
 /// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients
 /// cannot use its name.
@@ -130,27 +131,22 @@ impl Daemon {
         resolver.configure(&transport, transport.wire().local_address());
         let mut settings = settings(config);
         settings.can_vote = folder.is_some();
-        let node = match &folder {
-            Some(folder) => {
-                let disk = folder.file::<Saved>("voter");
-                Node::start(Arc::clone(&transport), BootClock, disk, settings)?
-            }
-            None => {
-                let disk = MemoryDisk::<Saved>::default();
-                Node::start(Arc::clone(&transport), BootClock, disk, settings)?
-            }
+        let disk: Box<dyn Storage<Saved>> = match &folder {
+            Some(folder) => Box::new(folder.file::<Saved>("voter")),
+            None => Box::new(MemoryDisk::<Saved>::default()),
         };
+        let node = Node::start_udp(Arc::clone(&transport), disk, settings)?;
         let local = transport.wire().local_address();
         let peers = resolver.start(&transport, local, &node.state(), log::resolved);
         peers.follow(node.id(), node.configuration());
-        tokio::spawn(poll_voters(node.clone()));
+        spawn(poll_voters(node.clone()));
         let changes = Changes::new();
-        tokio::spawn(log::events(node.events(), changes.clone()));
-        tokio::spawn(log::configurations(node.configuration()));
-        tokio::spawn(log::voters(node.clone()));
-        tokio::spawn(log::storage_failures(node.clone()));
-        tokio::spawn(log::warn_cannot_vote(node.clone()));
-        tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
+        spawn(log::events(node.events(), changes.clone()));
+        spawn(log::configurations(node.configuration()));
+        spawn(log::voters(node.clone()));
+        spawn(log::storage_failures(node.clone()));
+        spawn(log::warn_cannot_vote(node.clone()));
+        spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
         if let Some(listener) = &listener {
             Http::warn_about(config, &credentials, listener);
         }
@@ -250,7 +246,7 @@ impl Http {
             true => Listener::Tls(Tls::new(listener, in_use)),
             false => Listener::Plain(listener),
         };
-        let server = tokio::spawn(serve(listener, api, limits, shutdown));
+        let server = spawn(serve(listener, api, limits, shutdown));
         Ok(Http { address, credentials, shut_down, server })
     }
 

@@ -304,9 +304,9 @@ fn signals() -> Result<mpsc::Receiver<i32>, Error> {
     for number in [1, 2, 10, 12, 15] {
         let mut arriving = signal(SignalKind::from_raw(number))?;
         let sender = sender.clone();
-        tokio::spawn(
-            async move { while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {} },
-        );
+        suffrage_node::spawn(async move {
+            while arriving.recv().await.is_some() && sender.send(number).await.is_ok() {}
+        });
     }
     Ok(signals)
 }
@@ -322,7 +322,7 @@ async fn supervise(
     let signals = signals()?;
     let node = builder.start().await.map_err(failed)?;
     let name = supervisor.name.clone();
-    tokio::spawn(keys.follow(node.clone(), move |news| {
+    suffrage_node::spawn(keys.follow(node.clone(), move |news| {
         if !quiet {
             say(&format!("node {id}, election `{name}`: {news}"));
         }

@@ -183,7 +183,7 @@ impl<S: Source> Follower<S> {
         let state = topic.state.subscribe();
         // A runner whose runtime was shut down is replaced.
         if book.runner.as_ref().is_none_or(JoinHandle::is_finished) {
-            book.runner = Some(tokio::spawn(run(Arc::clone(&self.source), Arc::clone(&self.feed))));
+            book.runner = Some(crate::tasks::spawn(run(Arc::clone(&self.source), Arc::clone(&self.feed))));
         }
         drop(book);
         self.feed.interest.send_modify(|count| *count += 1);

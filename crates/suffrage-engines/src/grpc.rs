@@ -71,7 +71,7 @@ impl Channel {
         settings.data_frame_budget(usize::MAX).enable_push(false);
         let (requests, connection) = settings.handshake(stream).await?;
         // If the connection fails, its calls fail.
-        let connection = tokio::spawn(async move { _ = connection.await }).abort_handle();
+        let connection = crate::tasks::spawn(async move { _ = connection.await }).abort_handle();
         Ok(Channel { origin: origin.into(), requests, metadata: HeaderMap::new(), connection })
     }
 

@@ -269,7 +269,7 @@ impl Client {
                 Ok(connection) => match hyper::client::conn::http1::handshake(TokioIo::new(connection)).await
                 {
                     Ok((sender, connection)) => {
-                        tokio::spawn(connection);
+                        crate::tasks::spawn(async { _ = connection.await });
                         return Ok(sender);
                     }
                     Err(error) => format!("{}: {error}", self.shown(host)),

@@ -55,6 +55,7 @@ mod postgres;
 mod recipe;
 #[cfg(feature = "redis")]
 mod redis;
+mod tasks;
 mod tenure;
 #[cfg(feature = "transport")]
 #[allow(dead_code, reason = "PostgreSQL uses only its certificates")]

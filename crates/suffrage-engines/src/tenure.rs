@@ -208,7 +208,7 @@ impl Campaign {
         let (gone, withdrawn) = watch::channel(false);
         let mut task = Task { candidate, wish, obstacle: Arc::clone(&tasks.obstacle) };
         let running = Running::new(&tasks.running);
-        tokio::spawn(async move {
+        crate::tasks::spawn(async move {
             task.run(sender, left).await;
             task.withdraw().await;
             _ = gone.send(true);

@@ -60,14 +60,27 @@ is wrong.";
 
 /// The algorithms whose worlds are small enough. A search is compiled for each of them.
 mod checked {
-    use suffrage_algorithms::{bully, chang_roberts, modified_bully, raft};
+    use suffrage_algorithms::{
+        announce, bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring,
+        modified_bully, next_in_line, probabilistic_quorum, raft, randomized, stable_leader, suppress,
+    };
 
     suffrage_core::catalog! {
         bully::Bully,
         modified_bully::ModifiedBully,
+        next_in_line::NextInLine,
+        candidate_ordinary::CandidateOrdinary,
+        invitation::Invitation,
         chang_roberts::ChangRoberts,
+        collecting_ring::CollectingRing,
+        maximum_ring::MaximumRing,
+        stable_leader::StableLeader,
+        announce::Announce,
+        suppress::Suppress,
         raft::Raft,
-        suffrage_lease::QuorumLease,
+        suffrage_algorithms::quorum_lease::QuorumLease,
+        randomized::Randomized,
+        probabilistic_quorum::ProbabilisticQuorum,
     }
 }
 

@@ -4,7 +4,7 @@ use clap::{ArgMatches, Command};
 use suffrage_cli::{Console, Error, completions};
 
 use crate::{
-    algorithms, check, compare, convert, demo, gallery, member, plan, play, reproduce, simulate,
+    algorithms, check, compare, convert, demo, gallery, group, member, plan, play, reproduce, simulate,
     simulate_detector, simulate_multicast, torture, validate,
 };
 
@@ -63,6 +63,7 @@ pub(crate) fn command() -> Command {
             check::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
+            group::command(),
             play::command(),
             gallery::command(),
             convert::command(),
@@ -85,6 +86,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("gallery", matches)) => gallery::execute(matches, console).map(|()| 0),
+        Some(("group", matches)) => group::execute(matches, console),
         Some(("play", matches)) => play::execute(matches, console).map(|()| 0),
         Some(("plan", matches)) => plan::execute(matches, console),
         Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),

@@ -1,6 +1,8 @@
 //! `suffrage-lab gallery`: one page with every algorithm, to teach from.
 
 mod entries;
+#[cfg(test)]
+mod facts;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,14 +18,14 @@ use crate::parallel::Stopwatch;
 use crate::player::{self, Encoder, Page, escape};
 use crate::trace::Sink as _;
 use crate::{algorithms, check, output_file, trace};
-use entries::{Breaks, ENTRIES, Entry};
+use entries::{Breaks, By, ENTRIES, Entry};
 use suffrage_cli::{Console, Error, text};
 
 const ABOUT: &str = "Writes one page with every algorithm: how it works, its figure as a run to play, its contract, what breaks \
 it, and its row in the comparison.
 
-The page is one file that needs nothing else. Counterexamples of algorithms that the model checker covers are its shortest \
-schedules; the others are runs of the simulator.";
+The page is one file that needs nothing else. Every algorithm that allows two leaders is shown with two: by the shortest \
+schedule of the model checker where it covers the algorithm, and by runs of the simulator.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab gallery
@@ -94,6 +96,11 @@ fn simulated(words: &str) -> Result<Encoder, Error> {
     Ok(encoder)
 }
 
+/// The shortest schedule of the model checker that breaks a promise.
+fn counterexample(words: &str) -> Result<Encoder, Error> {
+    check::counterexample(words)?.ok_or_else(|| Error::Failed(format!("check {words}: nothing is broken")))
+}
+
 fn article(
     contract: &Contract,
     entry: &Entry,
@@ -107,16 +114,21 @@ fn article(
         format!("<div class=\"place\" data-shows=\"{id}\"></div>\n")
     };
     let figure = run("figure", &simulated(entry.figure)?);
-    let (broken, command, note) = match entry.breaks {
-        Breaks::Check { words, note } => {
-            let encoder = check::counterexample(words)?
-                .ok_or_else(|| Error::Failed(format!("check {words}: nothing is broken")))?;
-            (run("breaks", &encoder), format!("suffrage-lab check {words}"), note)
-        }
-        Breaks::Simulate { words, note } => {
-            (run("breaks", &simulated(words)?), format!("suffrage-lab simulate {words}"), note)
-        }
-    };
+    let mut broken = String::new();
+    for (index, Breaks { by, words, note, .. }) in entry.breaks.iter().enumerate() {
+        let (command, encoder) = match by {
+            By::Check => ("check", counterexample(words)?),
+            By::Simulate => ("simulate", simulated(words)?),
+        };
+        let kind = if index == 0 { "breaks".to_string() } else { format!("breaks-{}", index + 1) };
+        let _ = write!(
+            broken,
+            "<p>{}</p>\n<pre class=\"command\" tabindex=\"0\">suffrage-lab {command} {}</pre>\n{}",
+            escape(note),
+            escape(words),
+            run(&kind, &encoder)
+        );
+    }
     let facts: String = algorithms::facts(contract)
         .into_iter()
         .map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&fact)))
@@ -131,15 +143,13 @@ fn article(
          <p class=\"summary\">{}</p>\n<p>{}</p>\n\
          <h3>{}</h3>\n<p>{}</p>\n<pre class=\"command\" tabindex=\"0\">suffrage-lab simulate {}</pre>\n{figure}\
          <h3>Contract</h3>\n<dl class=\"contract\">\n{facts}</dl>\n{limits}\
-         <h3>What breaks it</h3>\n<p>{}</p>\n<pre class=\"command\" tabindex=\"0\">{}</pre>\n{broken}\
+         <h3>What breaks it</h3>\n{broken}\
          <h3>In comparison</h3>\n{}</article>\n",
         escape(contract.summary),
         escape(entry.how),
         "The figure",
         escape(entry.figure_note),
         escape(entry.figure),
-        escape(note),
-        escape(&command),
         comparison.table(name)
     ))
 }

@@ -1,5 +1,7 @@
 //! The program `suffrage-lab`: turns flags into runs of the libraries, and results into tables and diagrams.
 //!
+//! `suffrage-lab gallery` writes one page with every algorithm, as runs to play: begin there.
+//!
 //! [`run`] is the whole program, so that tests run commands without starting processes.
 //! Each subcommand is a file named after it (`simulate.rs`, `torture.rs`, `check.rs`, …). The other files:
 //!
@@ -20,6 +22,7 @@ mod demo;
 mod demo_members;
 mod diagram;
 mod gallery;
+mod group;
 mod member;
 pub mod member_runner;
 mod observers;

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use suffrage_core::{NodeId, Time};
 
 use crate::trace::{EventName, Header, Line, Routine, Sink};
-use intervals::Intervals;
+pub(crate) use intervals::Intervals;
 use suffrage_cli::Error;
 
 /// The most processes of a picture, and the most arrows: more cannot be read.

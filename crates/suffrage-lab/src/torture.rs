@@ -115,7 +115,7 @@ fn nodes(text: &str) -> Result<usize, String> {
 }
 
 /// Parses a range like `0..1000`.
-fn seeds(text: &str) -> Result<Range<u64>, String> {
+pub(crate) fn seeds(text: &str) -> Result<Range<u64>, String> {
     let range = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     match range {
         Some(range) if range.start < range.end => Ok(range),

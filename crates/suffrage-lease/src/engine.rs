@@ -38,8 +38,7 @@ use std::sync::Arc;
 use suffrage_core::{Attribute, Context, NodeId, Process, Span, Start, Time};
 
 pub use self::command::{Action, Command, ElectionName, VoterChange};
-pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
-pub(crate) use self::config::{LONGEST_TTL, SHORTEST_TTL};
+pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig, LONGEST_TTL, SHORTEST_TTL};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
 use self::grants::GrantNotes;
@@ -360,15 +359,6 @@ impl Engine {
         });
     }
 
-    /// How long a node yields after it has withdrawn as a leader.
-    fn handover_window(&self, index: ElectionIndex) -> Option<Span> {
-        let state = self.election(index)?;
-        // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
-        let nobody_waits =
-            voting(&self.voter, self.me).is_some_and(|voter| voter.waiters(state.name).next().is_none());
-        Some(if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) })
-    }
-
     /// How long a node yields by default after it has handed over a lease of this length.
     fn yield_window(&self, ttl: Span) -> Span {
         let most = (self.config.delay * YIELD_ROUND_TRIPS).max(Span::from_nanos(ttl.as_nanos() / 4));
@@ -409,6 +399,7 @@ impl Engine {
                     self.update_value(cx, name, renewal);
                 }
             }
+            Body::Reply(Reply::Contended) => self.on_contended(from, name),
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
                 let votes = self.is_voting(now);
@@ -531,6 +522,7 @@ impl Engine {
         }
         if fx.stepped_down {
             state.yield_now(now);
+            state.contended = false;
             if state.once && state.standing {
                 (state.standing, state.campaign_at, state.woken) = (false, None, false);
                 state.candidate.set_healthy(&mut fx, now, false);

@@ -9,8 +9,8 @@
 //!
 //! There are two roles, and a node may have both: *voters* grant leases, *candidates* ask for them. Elections are named
 //! and independent. One [`Voter`] serves very many elections, a [`Candidate`] takes part in one. An [`Engine`] is a
-//! node with all its roles: the wire, the simulator and the model checker run that type. [`QuorumLease`] makes the
-//! engines of a simulated world.
+//! node with all its roles: the wire, the simulator and the model checker run that type. The module `quorum_lease` of
+//! `suffrage-algorithms` makes the engines of a simulated world.
 //!
 //! ```text
 //!   9 ──Prepare {token 7}──▶ 1, 2, 3      asks for a promise of token 7
@@ -71,7 +71,6 @@ mod message;
 mod observer;
 mod queue;
 pub mod sessions;
-mod simulated;
 mod timings;
 mod value;
 mod voter;
@@ -83,13 +82,12 @@ pub use self::candidate::{
 };
 pub use self::engine::{
     Action, CandidateConfig, Command, ELECTION_MEMORY, ElectionIndex, ElectionName, ElectionState, Engine,
-    EngineConfig, GRANT_NOTE_MEMORY, GrantChange, GrantedElection, InvalidConfig, JoinError, Mismatch,
-    Refusal, Report, Timer, VALUE_MEMORY, VoterChange,
+    EngineConfig, GRANT_NOTE_MEMORY, GrantChange, GrantedElection, InvalidConfig, JoinError, LONGEST_TTL,
+    Mismatch, Refusal, Report, SHORTEST_TTL, Timer, VALUE_MEMORY, VoterChange,
 };
 pub use self::message::{Ask, Body, Boot, Grant, Header, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
-pub use self::simulated::{MemberMessage, Options, QuorumLease, SessionMessage};
 pub use self::timings::{Bug, Drift, Timings};
 pub use self::value::{ChunkBytes, InvalidValue, MAX_VALUE, VALUE_CHUNK, Value, ValueChunk, ValueVersion};
 pub use self::voter::{

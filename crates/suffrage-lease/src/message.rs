@@ -204,6 +204,9 @@ pub enum Reply {
         /// The lease that is held now.
         grant: Option<Grant>,
     },
+    /// Tells the holder of a lease, or the candidate that gets one, that others wait for it. Only holders that do not vote get
+    /// this: the voter of a node knows itself who waits. No promise depends on it.
+    Contended,
 }
 
 impl Reply {
@@ -222,7 +225,7 @@ impl Reply {
             | Reply::TooLong { request, .. }
             | Reply::Status { request, .. }
             | Reply::Watched { request, .. } => Some(request),
-            Reply::Vacant { .. } | Reply::Changed { .. } => None,
+            Reply::Vacant { .. } | Reply::Changed { .. } | Reply::Contended => None,
         }
     }
 }
@@ -313,6 +316,7 @@ suffrage_core::message_kinds!(Message.body {
     Watch: uncounted = Body::Ask(Ask::Watch { .. }),
     Watched: uncounted = Body::Reply(Reply::Watched { .. }),
     Changed: uncounted = Body::Reply(Reply::Changed { .. }),
+    Contended: uncounted = Body::Reply(Reply::Contended),
     NameQuery: uncounted = Body::NameQuery,
     NameText: uncounted = Body::NameText(_),
     ValueQuery: uncounted = Body::ValueQuery { .. },

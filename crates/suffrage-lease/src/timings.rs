@@ -41,6 +41,25 @@ impl Timings {
     pub fn longest_round(&self) -> Span {
         self.round.max(Span::from_nanos(self.ttl.as_nanos() / 4))
     }
+
+    /// The timings of tests: leases of 30 message delays, and a delay is a unit.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Timings {
+        let drift = Drift::millionths((suffrage_core::DRIFT_BOUND * 1e6) as u32).expect("it is small");
+        Timings {
+            ttl: Span::UNIT * 30,
+            longest_ttl: Span::UNIT * 30,
+            renew: Span::UNIT * 10,
+            drift,
+            round: Span::UNIT * 3,
+            gap: Span::UNIT * 6,
+            poll: Span::UNIT * 30,
+            stale_after: Span::UNIT * 90,
+            failback: None,
+            stop_margin: Span::ZERO,
+            bug: None,
+        }
+    }
 }
 
 /// A bound on clock drift, in millionths: in one true second a clock advances by `1 - drift` to `1 + drift` seconds.
@@ -165,6 +184,8 @@ pub enum Bug {
     IgnoreSlew,
     /// A node keeps the lease of a client by connection whose process is dead.
     KeepDeadHolder,
+    /// A node keeps its lease for a client that it has told its turn, and that never asks again.
+    EndlessTurn,
     /// A node shows the value of an earlier leader as that of the present one.
     StaleValue,
     /// A node that knows a value of a leader does not ask for the next one.
@@ -173,7 +194,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 31] = [
+    pub const ALL: [(&'static str, Bug); 32] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -203,6 +224,7 @@ impl Bug {
         ("deadline-beyond-lease", Bug::DeadlineBeyondLease),
         ("ignore-slew", Bug::IgnoreSlew),
         ("keep-dead-holder", Bug::KeepDeadHolder),
+        ("endless-turn", Bug::EndlessTurn),
         ("stale-value", Bug::StaleValue),
         ("ignore-value-change", Bug::IgnoreValueChange),
     ];

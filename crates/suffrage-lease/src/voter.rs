@@ -12,6 +12,7 @@
 //! state in memory, apart from what is being saved, never promises more than the disk.
 
 mod held;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -302,7 +303,7 @@ impl Voter {
             Ask::Release { token, to } => self.on_release(fx, now, from, name, (token, to)),
             Ask::Enquire { request, standing } => {
                 if let Some(attribute) = standing {
-                    self.enqueue(now, name, from, attribute);
+                    self.enqueue(fx, now, name, from, attribute);
                 }
                 let grant = self.live_grant(now, name);
                 let (promised, longest) = (self.promised(name), self.timings.longest_ttl);
@@ -336,14 +337,14 @@ impl Voter {
     /// so a waiting candidate never costs a leader its lease.
     fn held(
         &mut self,
+        fx: &mut impl Effects,
         now: Time,
         name: Name,
         from: (NodeId, Boot),
-        request: Request,
-        attribute: Attribute,
+        (request, attribute): (Request, Attribute),
     ) -> Option<Reply> {
         let grant = self.live_grant(now, name).filter(|grant| !self.is_held_by(grant, from))?;
-        self.enqueue(now, name, from, attribute);
+        self.enqueue(fx, now, name, from, attribute);
         let remaining = self.elections[&name].due.since(now);
         Some(Reply::Held { request, grant, remaining })
     }
@@ -367,7 +368,7 @@ impl Voter {
         (request, token, attribute): (Request, Token, Attribute),
     ) -> Option<Reply> {
         let promised = self.promised(name);
-        if let Some(held) = self.held(now, name, from, request, attribute) {
+        if let Some(held) = self.held(fx, now, name, from, (request, attribute)) {
             if self.timings.bug == Some(Bug::BumpWhileHeld) && token.number() > promised {
                 self.raise_ceiling(fx, token);
                 self.elections.get_mut(&name).expect("a held election is known").promised = token.number();
@@ -405,7 +406,8 @@ impl Voter {
         name: Name,
         (request, grant, ttl, renewal): (Request, Grant, Span, bool),
     ) -> Option<Reply> {
-        if let Some(held) = self.held(now, name, (grant.holder, grant.boot), request, grant.attribute) {
+        let from = (grant.holder, grant.boot);
+        if let Some(held) = self.held(fx, now, name, from, (request, grant.attribute)) {
             return Some(held);
         }
         let promised = self.promised(name);
@@ -434,6 +436,7 @@ impl Voter {
         self.dequeue(name, grant.holder);
         if before != Some((grant.holder, grant.boot, grant.token)) {
             self.notify_watchers(fx, now, name, Some(grant));
+            self.tell_contended(fx, name, grant.holder);
         }
         Some(Reply::Accepted { request, renewal })
     }
@@ -530,24 +533,6 @@ impl Voter {
         self.timers.remove(&(election.due, name));
         self.timers.insert((due, name));
         election.due = due;
-    }
-
-    /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one
-    /// is woken.
-    fn enqueue(&mut self, now: Time, name: Name, who: (NodeId, Boot), attribute: Attribute) {
-        if self.live_grant(now, name).is_none_or(|grant| !self.is_held_by(&grant, who)) {
-            self.election_or_insert(name, now + self.timings.gap);
-            self.queues.entry(name).or_default().join(who.0, attribute, now, self.timings.stale_after);
-        }
-    }
-
-    fn dequeue(&mut self, name: Name, who: NodeId) {
-        if let Some(queue) = self.queues.get_mut(&name)
-            && queue.leave(who)
-            && queue.is_empty()
-        {
-            self.queues.remove(&name);
-        }
     }
 
     /// Forgets leases that have expired: the silence after a restart need not last for them. At the end of a period, all

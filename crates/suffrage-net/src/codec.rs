@@ -25,7 +25,7 @@ use crate::Dropped;
 pub use bounded::DEPTH;
 
 /// The version of the envelope.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 const HEADER: usize = 1 + 4;
 /// The maximum number of bytes of a length, with seven bits per byte: enough for any datagram.
 const LONGEST_LENGTH: usize = 3;
@@ -196,6 +196,16 @@ impl Outbox {
             self.full.push((to, std::mem::replace(envelope, blank.clone())));
             envelope.push(message)?;
         }
+        self.messages += 1;
+        Ok(())
+    }
+
+    /// Adds a message that shares its envelope with no other: a peer that does not know the message drops no other one.
+    pub fn push_alone<M: Serialize>(&mut self, to: NodeId, message: &M) -> Result<(), TooLong> {
+        let mut envelope = self.blank.clone();
+        envelope.push(message)?;
+        let before = self.open.remove(&to).filter(|open| !open.is_empty());
+        self.full.extend(before.into_iter().chain([envelope]).map(|envelope| (to, envelope)));
         self.messages += 1;
         Ok(())
     }

@@ -153,11 +153,13 @@ impl Counters {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn send(&self, bytes: usize) {
+    /// Counts a datagram that was passed to the network.
+    pub fn send(&self, bytes: usize) {
         self.sent.count(bytes);
     }
 
-    pub(crate) fn receive(&self, bytes: usize) {
+    /// Counts a datagram that was accepted.
+    pub fn receive(&self, bytes: usize) {
         self.received.count(bytes);
     }
 }

@@ -19,11 +19,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use chacha20poly1305::aead::{AeadInOut, KeyInit};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use zeroize::Zeroizing;
 
 use crate::Error;
+use crate::seal::{Boot, BootKey};
 
 /// The maximum number of keys. A rotation needs two keys, and overlapping rotations need three.
 pub const MAX_KEYS: usize = 8;
@@ -67,8 +66,9 @@ impl Key {
         self.id
     }
 
-    pub(crate) fn cipher(&self) -> XChaCha20Poly1305 {
-        XChaCha20Poly1305::new((&*self.secret).into())
+    /// The key for the datagrams of one boot.
+    pub(crate) fn boot_key(&self, boot: Boot) -> BootKey {
+        BootKey::new(&self.secret, boot)
     }
 
     fn parse(line: &str) -> Result<Key, &'static str> {
@@ -97,9 +97,7 @@ impl fmt::Debug for Key {
 /// The id of a key: a part of the authentication tag of an empty message. No datagram uses this nonce (see
 /// [`Boot`](crate::seal::Boot): no boot is zero), and observers see tags anyway.
 fn id_of(secret: &[u8; KEY]) -> KeyId {
-    let tag = XChaCha20Poly1305::new(secret.into())
-        .encrypt_inout_detached(&XNonce::default(), b"suffrage key id", (&mut [][..]).into())
-        .expect("an empty message is not too long to seal");
+    let tag = BootKey::new(secret, Boot::NONE).encrypt(0, b"suffrage key id", &mut []);
     KeyId([tag[0], tag[1], tag[2], tag[3]])
 }
 

@@ -5,6 +5,7 @@
 //!   than the datagram.
 //! - [`seal`]: encryption and authentication of a datagram with the cluster's [`Keyring`]. The first key seals, and all
 //!   keys open, so that keys can be rotated.
+//! - [`group_seal`]: the same for large groups, with fewer bytes.
 //! - [`replay`]: a replay window for each sender and boot.
 //! - [`Counters`]: datagrams sent, received, and dropped by reason.
 #![allow(
@@ -16,6 +17,7 @@
 pub mod codec;
 mod counters;
 mod error;
+pub mod group_seal;
 mod keyring;
 pub mod replay;
 pub mod seal;

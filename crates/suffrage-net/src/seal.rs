@@ -8,7 +8,8 @@
 //!
 //! The AEAD is XChaCha20-Poly1305 of the RustCrypto project: pure Rust, constant time without special hardware,
 //! audited in an earlier version, and with nonces of 24 bytes, long enough to be unique by construction. (AES-GCM
-//! and `ring` have nonces of 12 bytes, too short for the scheme below, and `ring` needs a C compiler.)
+//! and `ring` have nonces of 12 bytes, too short for the scheme below, and `ring` needs a C compiler.) What all datagrams of
+//! one boot share is computed once ([`cipher`]).
 //!
 //! **No nonce twice.** A nonce is the sender's [`Boot`] and a counter. Within a process the counter never repeats,
 //! also across a change of keys. A boot is the start time of the process and 64 random bits from the operating
@@ -34,23 +35,28 @@
 //!   a replayed datagram is a message with a very long delay. An algorithm whose model allows such delays, as the
 //!   quorum lease does, stays safe. A key rotation makes old recordings useless.
 //!
-//! **Authentication first.** [`Seal::open`] changes no state. It checks the addressee only after the tag, so that
-//! [`NotForMe`](Dropped::NotForMe) indicates a wrong address in a node's configuration, and not noise.
+//! **Authentication first.** [`Seal::open`] changes no state, except that it keeps the [`BootKey`]s of up to [`MAX_BOOTS`]
+//! boots. Only datagrams that have been authenticated add one, so that an outsider can neither fill nor empty that cache; a
+//! recorded datagram can add the key of an earlier boot, which costs time and opens nothing that it would not open anyway.
+//! [`Seal::open`] checks the addressee only after the tag, so that [`NotForMe`](Dropped::NotForMe) indicates a wrong address in
+//! a node's configuration, and not noise.
 //!
 //! The key belongs to the whole cluster: its holder can impersonate any node. The seal excludes outsiders, not
 //! malicious members.
 
+mod cipher;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fmt, mem};
 
-use chacha20poly1305::aead::AeadInOut;
-use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
 use suffrage_core::NodeId;
 
+pub(crate) use self::cipher::{BootKey, TAG};
 use crate::keyring::KeyId;
-use crate::{Dropped, Error, Keyring};
+use crate::{Dropped, Error, Key, Keyring};
 
 /// The version of the datagram format.
 pub const VERSION: u8 = 1;
@@ -58,13 +64,18 @@ pub const VERSION: u8 = 1;
 pub const OVERHEAD: usize = HEADER + TAG;
 const HEADER: usize = 1 + 4 + 8 + 8 + NONCE;
 const NONCE: usize = 16 + 8;
-const TAG: usize = 16;
+/// The greatest number of boots of senders whose keys are kept, for each key of the cluster: about 100 bytes each. When there
+/// are more, all are dropped, and computed again when they are needed.
+const MAX_BOOTS: usize = 4_096;
 
 /// One run of a process. Later boots are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Boot(u128);
 
 impl Boot {
+    /// The boot of no process.
+    pub(crate) const NONE: Boot = Boot(0);
+
     /// A boot that begins now. Within one process each boot is later than those before.
     pub fn now() -> Result<Boot, Error> {
         Boot::after(0)
@@ -107,12 +118,22 @@ pub struct Seal {
 
 /// A loaded key.
 struct LoadedKey {
-    id: KeyId,
-    cipher: XChaCha20Poly1305,
+    key: Key,
+    /// For the datagrams that this node sends.
+    own: BootKey,
+    /// For the datagrams of other nodes.
+    boots: BTreeMap<Boot, BootKey>,
 }
 
-fn load_keys(keyring: &Keyring) -> Vec<LoadedKey> {
-    keyring.keys().iter().map(|key| LoadedKey { id: key.id(), cipher: key.cipher() }).collect()
+impl LoadedKey {
+    fn id(&self) -> KeyId {
+        self.key.id()
+    }
+}
+
+fn load_keys(keyring: &Keyring, boot: Boot) -> Vec<LoadedKey> {
+    let load = |key: &Key| LoadedKey { key: key.clone(), own: key.boot_key(boot), boots: BTreeMap::new() };
+    keyring.keys().iter().map(load).collect()
 }
 
 impl fmt::Debug for Seal {
@@ -137,7 +158,7 @@ pub struct Opened {
 impl Seal {
     /// The seal of this node for this boot. No two seals may have the same boot.
     pub fn new(local: NodeId, boot: Boot, keyring: &Keyring) -> Seal {
-        Seal { local, boot, counter: AtomicU64::new(0), keys: RwLock::new(load_keys(keyring)) }
+        Seal { local, boot, counter: AtomicU64::new(0), keys: RwLock::new(load_keys(keyring, boot)) }
     }
 
     /// The id of this node.
@@ -147,7 +168,7 @@ impl Seal {
 
     /// Replaces the keys. The counter continues.
     pub fn rekey(&self, keyring: &Keyring) {
-        let new = load_keys(keyring);
+        let new = load_keys(keyring, self.boot);
         let old = mem::replace(&mut *self.keys.write().unwrap_or_else(PoisonError::into_inner), new);
         drop(old);
     }
@@ -160,57 +181,64 @@ impl Seal {
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut datagram = Vec::with_capacity(payload.len() + OVERHEAD);
         datagram.push(VERSION);
-        datagram.extend(key.id.0);
+        datagram.extend(key.id().0);
         datagram.extend(self.local.0.to_be_bytes());
         datagram.extend(to.0.to_be_bytes());
         datagram.extend(self.boot.0.to_be_bytes());
         datagram.extend(counter.to_be_bytes());
         datagram.extend(payload);
         let (header, body) = datagram.split_at_mut(HEADER);
-        let nonce = nonce_in(header);
-        let tag = key.cipher.encrypt_inout_detached(&nonce, header, body.into());
-        datagram.extend(tag.expect("a datagram is shorter than 2^38 bytes"));
+        let tag = key.own.encrypt(counter, header, body);
+        datagram.extend(tag);
         datagram
     }
 
-    /// Opens a datagram, or returns the reason for dropping it. Changes no state: the caller checks for replays
-    /// ([`replay`](crate::replay)).
+    /// Opens a datagram, or returns the reason for dropping it. Keeps the key of a sender's boot if the datagram is authentic,
+    /// and changes no other state: the caller checks for replays ([`replay`](crate::replay)).
     pub fn open(&self, datagram: &[u8]) -> Result<Opened, Dropped> {
         match datagram.first() {
             None => return Err(Dropped::Malformed),
             Some(&VERSION) => {}
             Some(_) => return Err(Dropped::WrongVersion),
         }
-        if datagram.len() < OVERHEAD {
-            return Err(Dropped::Malformed);
-        }
-        let (header, rest) = datagram.split_at(HEADER);
-        let (body, tag) = rest.split_at(rest.len() - TAG);
-        let tag = Tag::try_from(tag).map_err(|_| Dropped::Malformed)?;
-        let nonce = nonce_in(header);
+        let (header, rest) = datagram.split_at_checked(HEADER).ok_or(Dropped::Malformed)?;
+        let (body, tag) = rest.split_last_chunk::<TAG>().ok_or(Dropped::Malformed)?;
+        let boot = Boot(u128::from(number(header, 21)) << 64 | u128::from(number(header, 29)));
+        let counter = number(header, 37);
         let mut payload = body.to_vec();
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         // The key id is a hint: two keys may have the same id. The tag is verified before decryption, so that the
         // payload is unchanged for the next key.
-        let mut candidates = keys.iter().filter(|key| key.id.0 == header[1..5]);
-        let opens = |key: &LoadedKey| {
-            key.cipher.decrypt_inout_detached(&nonce, header, payload.as_mut_slice().into(), &tag).is_ok()
-        };
-        if !candidates.any(opens) {
-            return Err(Dropped::Unauthenticated);
+        let mut candidates = keys.iter().enumerate().filter(|(_, key)| key.id().0 == header[1..5]);
+        let opened = candidates.find_map(|(index, key)| match key.boots.get(&boot) {
+            Some(known) => known.decrypt(counter, header, &mut payload, tag).then_some((index, true)),
+            None => {
+                let boot_key = key.key.boot_key(boot);
+                boot_key.decrypt(counter, header, &mut payload, tag).then_some((index, false))
+            }
+        });
+        drop(keys);
+        let (index, known) = opened.ok_or(Dropped::Unauthenticated)?;
+        if !known {
+            self.keep_boot_key(index, boot);
         }
         if number(header, 13) != self.local.0 {
             return Err(Dropped::NotForMe);
         }
-        let boot = Boot(u128::from(number(header, 21)) << 64 | u128::from(number(header, 29)));
-        Ok(Opened { from: NodeId(number(header, 5)), boot, counter: number(header, 37), payload })
+        Ok(Opened { from: NodeId(number(header, 5)), boot, counter, payload })
     }
-}
 
-fn nonce_in(header: &[u8]) -> XNonce {
-    let mut nonce = XNonce::default();
-    nonce.copy_from_slice(&header[HEADER - NONCE..]);
-    nonce
+    /// Keeps the key of a boot whose datagram was authentic. If the keys were replaced meanwhile, another key of the cluster
+    /// may keep its own one for that boot.
+    fn keep_boot_key(&self, index: usize, boot: Boot) {
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(LoadedKey { key, boots, .. }) = keys.get_mut(index) {
+            if boots.len() >= MAX_BOOTS {
+                boots.clear();
+            }
+            boots.insert(boot, key.boot_key(boot));
+        }
+    }
 }
 
 fn number(header: &[u8], offset: usize) -> u64 {
@@ -295,6 +323,43 @@ mod tests {
                 assert!(nonces.insert(datagram[HEADER - NONCE..HEADER].to_vec()));
             }
         }
+    }
+
+    /// The number of boots whose keys are kept, for each key of the cluster.
+    fn kept(seal: &Seal) -> Vec<usize> {
+        seal.keys.read().unwrap().iter().map(|key| key.boots.len()).collect()
+    }
+
+    #[test]
+    fn only_authentic_datagrams_add_the_key_of_a_boot() {
+        let (one, two) = (seal(1, &[7]), seal(2, &[8, 7]));
+        let datagram = one.seal(NodeId(2), b"x");
+        for bit in 8 * 21..8 * datagram.len() {
+            let mut forged = datagram.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(two.open(&forged), Err(Dropped::Unauthenticated));
+        }
+        assert_eq!(kept(&two), [0, 0]);
+        // The second time with the key that was kept.
+        for _ in 0..2 {
+            assert_eq!(two.open(&datagram).unwrap().payload, b"x");
+            assert_eq!(kept(&two), [0, 1]);
+        }
+        two.rekey(&ring(&[7]));
+        assert_eq!(kept(&two), [0]);
+        assert!(two.open(&datagram).is_ok() && one.open(&two.seal(NodeId(1), b"y")).is_ok());
+    }
+
+    #[test]
+    fn the_keys_of_boots_are_bounded() {
+        let (local, ring) = (NodeId(2), ring(&[7]));
+        let two = Seal::new(local, Boot::now().unwrap(), &ring);
+        for number in 1..=MAX_BOOTS as u64 + 2 {
+            let sender = Seal::new(NodeId(1), Boot::from_parts(number, 0), &ring);
+            assert!(two.open(&sender.seal(local, b"x")).is_ok());
+            assert!((1..=MAX_BOOTS).contains(&kept(&two)[0]));
+        }
+        assert_eq!(kept(&two), [2]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod participation;
 mod report;
 mod settings;
 mod status;
+mod survey;
 mod witness;
 
 pub use suffrage_lease::membership;
@@ -37,7 +38,7 @@ pub use suffrage_lease::{
 };
 
 pub use self::histogram::DurationHistogram;
-pub use self::node::{HoldState, Holding, Node, NodeEvent, NodeMetrics, NodeState};
+pub use self::node::{HoldState, Holding, Node, NodeEvent, NodeMetrics, NodeOverview, NodeState};
 pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
@@ -46,3 +47,4 @@ pub use self::status::{
     MembershipStatus, MismatchedNode, NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus,
     Why, slow_save,
 };
+pub use self::survey::{ClockComparison, ClockRate, ReportedContact, VoterReport};

@@ -2,6 +2,7 @@
 //!
 //! - [`driver::spawn`]: runs any [`Process`](suffrage_core::Process).
 //! - [`lease::Node`]: many named elections in one node.
+//! - [`group::GroupMember`]: a member of a large group, which is not the quorum lease.
 //! - [`clock`]: clocks. [`storage`]: state that survives a crash. [`config`]: the configuration of a node.
 //!   [`resolver`]: the addresses of peers with host names.
 //! - [`supervise`]: commands that end by a deadline.
@@ -17,9 +18,12 @@ pub mod clock;
 pub mod config;
 pub mod driver;
 mod error;
+pub mod group;
 pub mod lease;
 pub mod resolver;
 pub mod storage;
 pub mod supervise;
+mod tasks;
 
 pub use error::Error;
+pub use tasks::spawn;

@@ -161,14 +161,14 @@ impl<N: NameService> Resolver<N> {
         transport: &Arc<Sealed<W>>,
         local: SocketAddr,
         state: &watch::Receiver<NodeState>,
-        report: impl Fn(NodeId, &str, &Lookup) + Clone + Send + Sync + 'static,
+        report: impl Fn(NodeId, &str, &Lookup) + Send + Sync + 'static,
     ) -> PeerNames {
         let mut peers = Peers {
             ipv4: local.is_ipv4(),
             service: self.service.clone(),
             transport: Arc::downgrade(transport),
             state: state.clone(),
-            report,
+            report: Arc::new(report),
             names: BTreeMap::new(),
         };
         for (&id, name) in &self.names {
@@ -176,7 +176,7 @@ impl<N: NameService> Resolver<N> {
         }
         let (names, mut changes) = mpsc::unbounded_channel::<(NodeId, String)>();
         let mut state = state.clone();
-        tokio::spawn(async move {
+        crate::spawn(async move {
             loop {
                 tokio::select! {
                     change = changes.recv() => match change {
@@ -208,7 +208,7 @@ impl PeerNames {
     /// Sets the names of the voters to those of the cluster's configuration, in the background, whenever it changes.
     pub fn follow(&self, me: NodeId, mut configuration: watch::Receiver<Arc<Configuration>>) {
         let names = self.clone();
-        tokio::spawn(async move {
+        crate::spawn(async move {
             while configuration.changed().await.is_ok() {
                 let configuration = Arc::clone(&configuration.borrow_and_update());
                 let others = configuration.voters().iter().filter(|voter| voter.id != me);
@@ -218,22 +218,24 @@ impl PeerNames {
     }
 }
 
+/// Reports the result of a lookup of a peer's name.
+type Report = Arc<dyn Fn(NodeId, &str, &Lookup) + Send + Sync>;
+
 /// All peers with names.
-struct Peers<N, W: Wire, R> {
+struct Peers<N, W: Wire> {
     ipv4: bool,
     service: N,
     transport: Weak<Sealed<W>>,
     state: watch::Receiver<NodeState>,
-    report: R,
+    report: Report,
     /// The name of each peer, and the task that resolves it. An IP address needs no task.
     names: BTreeMap<NodeId, (String, Option<AbortHandle>)>,
 }
 
-impl<N, W, R> Peers<N, W, R>
+impl<N, W> Peers<N, W>
 where
     N: NameService,
     W: Wire<Address = SocketAddr>,
-    R: Fn(NodeId, &str, &Lookup) + Clone + Send + Sync + 'static,
 {
     fn set(&mut self, id: NodeId, name: &str, known: Option<Lookup>) {
         if self.names.get(&id).is_some_and(|(current, _)| current == name) {
@@ -260,7 +262,7 @@ where
         let (service, transport) = (self.service.clone(), self.transport.clone());
         let (ipv4, report, mut state) = (self.ipv4, self.report.clone(), self.state.clone());
         let peer = Peer { id, name: name.to_string(), known, ipv4, service, transport, report };
-        let task = tokio::spawn(async move {
+        let task = crate::spawn(async move {
             tokio::select! {
                 () = peer.keep_resolved() => {}
                 // An error means that the task of the node is gone.
@@ -272,7 +274,7 @@ where
 }
 
 /// One peer with a name.
-struct Peer<N, W: Wire, R> {
+struct Peer<N, W: Wire> {
     id: NodeId,
     name: String,
     known: Option<Lookup>,
@@ -281,14 +283,13 @@ struct Peer<N, W: Wire, R> {
     service: N,
     /// Does not keep the address of the node bound.
     transport: Weak<Sealed<W>>,
-    report: R,
+    report: Report,
 }
 
-impl<N, W, R> Peer<N, W, R>
+impl<N, W> Peer<N, W>
 where
     N: NameService,
     W: Wire<Address = SocketAddr>,
-    R: Fn(NodeId, &str, &Lookup) + Send + Sync,
 {
     /// Looks the name up until the transport is gone.
     async fn keep_resolved(mut self) {

@@ -23,6 +23,7 @@ mod environment;
 mod facts;
 mod fault;
 mod fingerprint;
+pub mod groups;
 pub mod invariants;
 mod ledger;
 pub mod measure;

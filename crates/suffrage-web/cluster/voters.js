@@ -1,6 +1,7 @@
-// The voters, and which of them this node hears.
+// The voters, as this node hears them, and the facts about this node.
 
-import { duration, element, nodeColour, nodeLabel, setText, svg } from "../shared/base.js";
+import { showHearing } from "./hears.js";
+import { duration, element, nodeLabel, setText } from "../shared/base.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -26,7 +27,7 @@ export function showCluster(data) {
   quorum.className = `pill ${heard >= majority ? "good" : "bad"}`;
   setText(quorum, `${heard} of ${cluster.voters.length} answer`);
   table(cluster, data.node);
-  map(cluster, data.node);
+  showHearing(cluster, data.node);
   facts(data);
 }
 
@@ -51,53 +52,6 @@ function table(cluster, me) {
     setText(trip, voter.round_trip_ms === null || voter.round_trip_ms === undefined ? "" : duration(voter.round_trip_ms));
     setText(age, voter.id === me ? "" : voter.reply_age_ms === null ? "never" : duration(voter.reply_age_ms));
   });
-}
-
-let drawn = "";
-
-/// The voters around this node: a full line to those that answer, a broken line to the others.
-function map(cluster, me) {
-  const state = JSON.stringify([me, cluster.voters.map((voter) => [voter.id, stateOf(voter, me)[0]])]);
-  if (state === drawn) return;
-  drawn = state;
-  const [width, radius] = [300, 62];
-  const others = cluster.voters.filter((voter) => voter.id !== me);
-  // Two other voters lie on one line.
-  const height = others.length < 3 ? 60 : 170;
-  const place = (index) => {
-    const angle = -Math.PI / 2 + (2 * Math.PI * (index + 0.5)) / others.length;
-    return [width / 2 + Math.cos(angle) * radius * 1.75, height / 2 + Math.sin(angle) * radius];
-  };
-  const lines = [];
-  const dots = [];
-  others.forEach((voter, index) => {
-    const [x, y] = place(index);
-    const answers = voter.answers;
-    lines.push(svg("line", {
-      x1: width / 2, y1: height / 2, x2: x, y2: y, class: answers ? "hears" : "silent",
-    }));
-    if (!answers) {
-      const [mx, my] = [(x + width / 2) / 2, (y + height / 2) / 2];
-      lines.push(svg("path", { d: `M${mx - 5} ${my - 5}l10 10m0 -10l-10 10`, class: "cross" }));
-    }
-    dots.push(dot(voter.id, x, y, answers));
-  });
-  const voters = cluster.voters.some((voter) => voter.id === me);
-  const own = svg("g", { "data-node": nodeColour(me), class: "own" },
-    svg("circle", { cx: width / 2, cy: height / 2, r: 21 }),
-    svg("text", { x: width / 2, y: height / 2 + 6 }, String(me)));
-  const silent = others.filter((voter) => !voter.answers).map((voter) => voter.id);
-  const label = silent.length === 0
-    ? `Node ${me} hears all other voters.`
-    : `Node ${me} does not hear ${silent.join(", ")}.`;
-  byId("map").replaceChildren(svg("svg", {
-    viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": voters ? label : `${label} It is no voter.`,
-  }, ...lines, ...dots, own));
-}
-
-function dot(id, x, y, answers) {
-  return svg("g", { "data-node": nodeColour(id), class: answers ? "other" : "other away" },
-    svg("circle", { cx: x, cy: y, r: 15 }), svg("text", { x, y: y + 5 }, String(id)));
 }
 
 /// The facts about this node.

@@ -73,6 +73,7 @@ pub const CLUSTER: &[File] = &[
     file!("cluster/main.js", "text/javascript; charset=utf-8"),
     file!("cluster/api.js", "text/javascript; charset=utf-8"),
     file!("cluster/voters.js", "text/javascript; charset=utf-8"),
+    file!("cluster/hears.js", "text/javascript; charset=utf-8"),
     file!("cluster/list.js", "text/javascript; charset=utf-8"),
     file!("cluster/detail.js", "text/javascript; charset=utf-8"),
     BASE_CSS,

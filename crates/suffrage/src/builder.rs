@@ -11,7 +11,6 @@ use suffrage_core::{NodeId, Span, Start};
 use suffrage_lease::{Drift, InvalidConfig, Saved};
 use suffrage_net::transport::udp::{Socket, Udp};
 use suffrage_net::transport::{Config as WireConfig, Sealed, Transport};
-use suffrage_node::clock::BootClock;
 use suffrage_node::config::{Config, Origin, Problem, Problems};
 use suffrage_node::lease::{self, Settings};
 use suffrage_node::resolver::{self, Resolver};
@@ -403,18 +402,13 @@ impl NodeBuilder {
         let handle = Arc::downgrade(&transport);
         let peers = Arc::clone(&transport);
         resolver.configure(&peers, address);
-        let started = match (self.storage, folder) {
-            (_, Some(folder)) => {
-                let storage = FolderStorage { file: folder.file("voter"), _folder: folder };
-                lease::Node::start(transport, BootClock, storage, settings)
-            }
-            (StorageConfig::Memory(memory), None) => {
-                lease::Node::start(transport, BootClock, memory.0, settings)
-            }
+        let disk: Box<dyn Storage<Saved>> = match (self.storage, folder) {
+            (_, Some(folder)) => Box::new(FolderStorage { file: folder.file("voter"), _folder: folder }),
+            (StorageConfig::Memory(memory), None) => Box::new(memory.0),
             (_, None) if votes => return Err(Error::NoStorage(self.id)),
-            (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings),
+            (_, None) => Box::new(MemoryDisk::default()),
         };
-        let lease = started.map_err(Error::from_node)?;
+        let lease = lease::Node::start_udp(transport, disk, settings).map_err(Error::from_node)?;
         let names = resolver.start(&peers, address, &lease.state(), |_, _, _| {});
         names.follow(self.id, lease.configuration());
         Ok(Node::new(lease, address, handle, self.default_ttl))

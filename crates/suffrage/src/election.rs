@@ -185,31 +185,20 @@ impl Election {
     pub async fn lead(&self) -> Result<Leadership, Error> {
         let _turn = self.turn.lock().await;
         let (mut belief, clock) = (self.participation.belief(), self.participation.clock());
-        let mut campaign = None;
-        loop {
-            let held = belief.borrow_and_update().held.clone();
-            if let Some(until) = self.slot.valid_until(clock.now(), &self.participation) {
-                tokio::select! {
-                    changed = belief.changed() => changed.map_err(|_| self.participation.stopped())?,
-                    () = clock.sleep_until(until) => {}
-                }
-                continue;
+        // The leadership before has not ended.
+        while let Some(until) = self.slot.valid_until(clock.now(), &self.participation) {
+            tokio::select! {
+                changed = belief.changed() => changed.map_err(|_| self.participation.stopped())?,
+                () = clock.sleep_until(until) => {}
             }
-            let Some(candidacy) = &campaign else {
-                // The lease that the node holds by now may be the one of a call that was cancelled: look again when the
-                // node has released it.
-                campaign = Some(Campaign::begin(Arc::clone(&self.participation)).await?);
-                continue;
-            };
-            // A candidacy ends when the node has led, which this task may have missed: ask again.
-            candidacy.campaign();
-            if let Some(held) = held
-                && clock.now() < held.valid_until()
-                && let Some(campaign) = campaign.take()
-            {
+        }
+        let campaign = Campaign::new(Arc::clone(&self.participation));
+        loop {
+            let held = campaign.next_lease().await?;
+            if clock.now() < held.valid_until() {
                 return Ok(campaign.win(&self.slot, held, belief, self.margin));
             }
-            belief.changed().await.map_err(|_| self.participation.stopped())?;
+            campaign.give_back(&held);
         }
     }
 
@@ -342,9 +331,8 @@ mod tests {
         let builder = Node::builder(1).key(Keyring::generate().unwrap()).voters([1]).in_memory();
         let node = builder.member(1, suffrage_testbed::address()).start().await.unwrap();
         let election = node.election("x").join().await.unwrap();
-        let cancelled = Campaign::begin(Arc::clone(&election.participation)).await.unwrap();
-        let mut belief = election.participation.belief();
-        belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+        let cancelled = Campaign::new(Arc::clone(&election.participation));
+        cancelled.next_lease().await.unwrap();
         drop(cancelled);
         let leadership = election.lead().await.unwrap();
         let (holder, _) = node.lease.holder("x").await.unwrap().expect("the program leads");

@@ -54,16 +54,19 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Makes the node a candidate. When this returns, the node has handled all earlier commands, too.
-    pub(crate) async fn begin(participation: Arc<Participation>) -> Result<Campaign, Error> {
-        let campaign = Campaign { participation, won: false };
-        campaign.participation.begin_campaign().await?;
-        Ok(campaign)
+    pub(crate) fn new(participation: Arc<Participation>) -> Campaign {
+        Campaign { participation, won: false }
     }
 
-    /// Makes the node a candidate once more. Idempotent.
-    pub(crate) fn campaign(&self) {
-        self.participation.campaign();
+    /// Waits for the next lease.
+    pub(crate) async fn next_lease(&self) -> Result<Arc<HeldLease>, Error> {
+        self.participation.next_lease().await
+    }
+
+    /// Gives back a lease that has ended before this program has seen it. It has no work.
+    pub(crate) fn give_back(&self, lease: &HeldLease) {
+        lease.end();
+        self.participation.release(None);
     }
 
     pub(crate) fn win(

@@ -70,6 +70,11 @@
 //! A node is one task of the tokio runtime in which [`NodeBuilder::start`] is called. If the threads of the runtime are
 //! blocked for longer than a lease, the lease ends: use `spawn_blocking` for blocking work.
 //!
+//! # Large groups
+//!
+//! A [`Group`] has thousands of members and no voters: its members find each other by gossip and believe in a leader. It
+//! costs about 100 bytes a second, and promises less: two members can lead at the same time.
+//!
 //! # Other algorithms
 //!
 //! The crates `suffrage-core`, `suffrage-sim` and `suffrage-node` run other algorithms on the same sockets, clocks and
@@ -86,6 +91,7 @@ mod election;
 pub mod engines;
 mod error;
 mod fence;
+mod group;
 mod keys;
 mod leadership;
 mod node;
@@ -101,6 +107,8 @@ pub use suffrage_lease::Token;
 #[doc(inline)]
 pub use suffrage_net::{Dropped, Snapshot};
 #[doc(inline)]
+pub use suffrage_node::group::{GroupCounters, GroupLeader, GroupPeer, GroupStatus};
+#[doc(inline)]
 pub use suffrage_node::lease::{
     DurationHistogram, ElectionCounters, HistoryEntry, Leader, LeaderValue, MismatchedNode, NodeMetrics,
     NodeState, NotVoting, Refusal, RefusalReason, Status, VoterContact, VoterStatus, Why,
@@ -111,6 +119,7 @@ pub use self::cluster::Cluster;
 pub use self::election::{Election, ElectionBuilder, Watch};
 pub use self::error::{ConfigFileError, ConfigProblem, Error};
 pub use self::fence::{Fence, Fenced, PresentedToken, StaleToken};
+pub use self::group::{Group, GroupBuilder};
 pub use self::keys::{Key, Keyring};
 pub use self::leadership::Leadership;
 pub use self::node::Node;

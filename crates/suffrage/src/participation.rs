@@ -1,9 +1,11 @@
 //! The participation of this program in one election: at a node of its own, or through the node of its machine.
 
+use std::sync::Arc;
+
 use suffrage_core::NodeId;
 use suffrage_lease::Token;
 use suffrage_node::client::ClientParticipation;
-use suffrage_node::lease::{self, Belief, NodeClock, Status, Value};
+use suffrage_node::lease::{self, Belief, HeldLease, NodeClock, Status, Value};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -39,21 +41,13 @@ impl Participation {
         }
     }
 
-    /// Makes this program a candidate, until it has led. Idempotent.
-    pub(crate) fn campaign(&self) {
-        match self {
-            Participation::Node { participation, .. } => participation.campaign(),
-            Participation::Client(client) => client.campaign(),
-        }
-    }
-
-    /// Like `campaign`, and waits until this and all earlier commands are handled.
-    pub(crate) async fn begin_campaign(&self) -> Result<(), Error> {
-        let begun = match self {
-            Participation::Node { participation, .. } => participation.begin_campaign().await,
-            Participation::Client(client) => client.begin_campaign().await,
+    /// Makes this program a candidate, until it has led, and waits for its next lease: not for one that it holds already.
+    pub(crate) async fn next_lease(&self) -> Result<Arc<HeldLease>, Error> {
+        let lease = match self {
+            Participation::Node { participation, .. } => participation.next_lease().await,
+            Participation::Client(client) => client.next_lease().await,
         };
-        begun.map_err(Error::from_node)
+        lease.map_err(Error::from_node)
     }
 
     /// Ends the candidacy. A lease is handed over after the stop margin.

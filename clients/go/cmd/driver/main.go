@@ -26,6 +26,7 @@ type command struct {
 	CAFile       string   `json:"ca_file"`
 	Fence        string   `json:"fence"`
 	Token        uint64   `json:"token"`
+	Value        string   `json:"value"`
 }
 
 // participation is a campaign and its leadership.
@@ -95,6 +96,10 @@ func (d *driver) execute(c command) {
 		if part != nil {
 			go d.resign(part)
 		}
+	case "value":
+		go d.setValue(c)
+	case "leader":
+		go d.leader(c)
 	case "fence":
 		d.mu.Lock()
 		fence := d.fences[c.Fence]
@@ -148,7 +153,7 @@ func (d *driver) lead(c command) {
 		client, err := d.client(c)
 		var leadership *suffrage.Leadership
 		if err == nil {
-			options := suffrage.Options{TTL: millis(c.TTLMs), StopMargin: millis(c.StopMarginMs)}
+			options := suffrage.Options{TTL: millis(c.TTLMs), StopMargin: millis(c.StopMarginMs), Value: c.Value}
 			leadership, err = client.Election(c.Election, options).Lead(ctx)
 		}
 		at := suffrage.Now()
@@ -225,6 +230,32 @@ func (d *driver) check(id uint64) {
 	at := suffrage.Now()
 	valid := leadership != nil && leadership.Check() == nil
 	d.print(fields{"event": "checked", "id": id, "valid": valid, "at_ns": at})
+}
+
+func (d *driver) setValue(c command) {
+	d.mu.Lock()
+	leadership := d.parts[c.ID].leadership
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := leadership.SetValue(ctx, c.Value); err != nil {
+		d.print(fields{"event": "value_refused", "id": c.ID, "message": err.Error()})
+		return
+	}
+	d.print(fields{"event": "value_set", "id": c.ID})
+}
+
+func (d *driver) leader(c command) {
+	client, err := d.client(c)
+	var leader suffrage.Leader
+	if err == nil {
+		leader, err = client.Election(c.Election, suffrage.Options{}).Leader(context.Background())
+	}
+	if err != nil {
+		d.print(fields{"event": "leader_unknown", "election": c.Election, "message": err.Error()})
+		return
+	}
+	d.print(fields{"event": "leader", "election": c.Election, "node": leader.Node, "token": leader.Token, "value": leader.Value})
 }
 
 // resign resigns, or stops to wait.

@@ -12,10 +12,11 @@
 """
 
 from . import aio
-from ._errors import Cancelled, InUse, Invalid, LeadershipEnded, StaleToken, SuffrageError, Unauthorized
+from ._errors import Cancelled, InUse, Invalid, LeadershipEnded, StaleToken, SuffrageError, Unauthorized, Unavailable
 from ._fence import Fence
 from ._lease import End
 from ._sync import Client, Election, Leadership
+from .aio import Leader
 
 __all__ = [
     "Cancelled",
@@ -25,10 +26,12 @@ __all__ = [
     "Fence",
     "InUse",
     "Invalid",
+    "Leader",
     "Leadership",
     "LeadershipEnded",
     "StaleToken",
     "SuffrageError",
     "Unauthorized",
+    "Unavailable",
     "aio",
 ]

@@ -32,5 +32,9 @@ class Invalid(SuffrageError):
     """A setting is wrong, or the node refuses the request for good."""
 
 
+class Unavailable(SuffrageError):
+    """No node has answered a question. `lead` does not raise it: it goes on trying."""
+
+
 class StaleToken(SuffrageError):
     """A fence has seen a greater token: the writer is a former leader."""

@@ -101,11 +101,12 @@ class Connection:
         """Tell whether the node has closed this idle connection, or soon will."""
         return self._reader.at_eof() or time.monotonic() - self.idle_since > IDLE_LIFE
 
-    async def send(self, host: str, path: str, token: Optional[str], body: dict[str, Any]) -> int:
-        """Send a POST request, and return the moment just before."""
-        data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-        head += f"Content-Length: {len(data)}\r\n"
+    async def send(self, host: str, path: str, token: Optional[str], body: Optional[dict[str, Any]]) -> int:
+        """Send a POST request, or a GET request if there is no body, and return the moment just before."""
+        data = b"" if body is None else json.dumps(body).encode()
+        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: {host}\r\n"
+        if body is not None:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
         if token is not None:
             head += f"Authorization: Bearer {token}\r\n"
         sent_ns = now_ns()
@@ -260,8 +261,12 @@ class Endpoint:
         async with self._slots:
             return await self._exchange(path, body, timeout, self._take_idle())
 
+    async def get(self, path: str, timeout: float) -> Answer:
+        """Send a GET request on a new connection, and wait for its answer."""
+        return await self._exchange(path, None, timeout, None)
+
     async def _exchange(
-        self, path: str, body: dict[str, Any], timeout: float, connection: Optional[Connection]
+        self, path: str, body: Optional[dict[str, Any]], timeout: float, connection: Optional[Connection]
     ) -> Answer:
         done = False
         try:

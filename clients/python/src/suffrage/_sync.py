@@ -37,13 +37,22 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._pid = os.getpid()
 
-    def election(self, name: str, *, ttl: float = 10.0, stop_margin: Optional[float] = None, rank: int = 0) -> Election:
+    def election(
+        self,
+        name: str,
+        *,
+        ttl: float = 10.0,
+        stop_margin: Optional[float] = None,
+        rank: int = 0,
+        value: Optional[str] = None,
+    ) -> Election:
         """Return an election of this name.
 
         `ttl` is the length of a lease in seconds: after a crash nobody leads for that long. The work is told to stop
-        `stop_margin` seconds before the deadline (default: a quarter of the ttl).
+        `stop_margin` seconds before the deadline (default: a quarter of the ttl). `value` is what this program says
+        about itself while it leads, such as its address: up to 4096 bytes of UTF-8.
         """
-        return Election(self, aio.Election(self._client, name, ttl, stop_margin, rank))
+        return Election(self, aio.Election(self._client, name, ttl, stop_margin, rank=rank, value=value))
 
     def close(self) -> None:
         """Resign everything, cancel what waits to lead, and close all connections."""
@@ -126,6 +135,13 @@ class Election:
         finally:
             self._campaigns.discard(future)
 
+    def leader(self) -> Optional[aio.Leader]:
+        """Ask the nodes, in order, who leads. Returns None if nobody does, as far as the node that answers knows.
+
+        Only a `Leadership` proves that this program leads.
+        """
+        return self._client._run(self._election.leader())
+
     def cancel(self) -> None:
         """End the wait of a `lead` of this object in another thread, which raises `Cancelled`."""
         for future in list(self._campaigns):
@@ -205,6 +221,14 @@ class Leadership:
             register(start)
 
         self._client._run(on_loop())
+
+    def set_value(self, value: Optional[str]) -> None:
+        """Change what this program says about itself while it leads: up to 4096 bytes of UTF-8, or None for nothing.
+
+        Returns when the node of this leadership has it; other nodes show it soon. Raises `LeadershipEnded` if the
+        leadership is over, and `Invalid` if the node refuses the value. Of several calls the last one counts.
+        """
+        self._client._run(self._inner.set_value(value))
 
     def resign(self) -> None:
         """Stop leading, and then tell the node."""

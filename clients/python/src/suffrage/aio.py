@@ -18,12 +18,13 @@ import logging
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar, Union
 from urllib.parse import quote
 
 from ._clock import now_ns
-from ._errors import InUse, Invalid, LeadershipEnded, Unauthorized
+from ._errors import InUse, Invalid, LeadershipEnded, Unauthorized, Unavailable
 from ._http import ERRORS, Connection, Endpoint, NoAnswer, Settings
 from ._lease import End, Lease
 
@@ -61,6 +62,18 @@ def _addresses(endpoints: Endpoints) -> list[str]:
     return local + ([node] if node else []) or [LOCAL_HTTP]
 
 
+@dataclass(frozen=True)
+class Leader:
+    """The leader of an election, as a node knows it: for people and load balancers. It may be old."""
+
+    node: int
+    """The id of the leader's node."""
+    token: int
+    """The leader's token."""
+    value: Optional[str]
+    """What the leader says about itself."""
+
+
 class Client:
     """A client of a cluster.
 
@@ -86,13 +99,22 @@ class Client:
         self._claims: dict[str, Optional[Leadership]] = {}
         self._background: set[asyncio.Task[None]] = set()
 
-    def election(self, name: str, *, ttl: float = 10.0, stop_margin: Optional[float] = None, rank: int = 0) -> Election:
+    def election(
+        self,
+        name: str,
+        *,
+        ttl: float = 10.0,
+        stop_margin: Optional[float] = None,
+        rank: int = 0,
+        value: Optional[str] = None,
+    ) -> Election:
         """Return an election of this name.
 
         `ttl` is the length of a lease in seconds: after a crash nobody leads for that long. The work is told to stop
-        `stop_margin` seconds before the deadline (default: a quarter of the ttl).
+        `stop_margin` seconds before the deadline (default: a quarter of the ttl). `value` is what this program says
+        about itself while it leads, such as its address: up to 4096 bytes of UTF-8.
         """
-        return Election(self, name, ttl, stop_margin, rank)
+        return Election(self, name, ttl, stop_margin, rank=rank, value=value)
 
     async def close(self) -> None:
         """Resign everything, and close all connections."""
@@ -129,7 +151,9 @@ class Client:
 class Election:
     """A named election."""
 
-    def __init__(self, client: Client, name: str, ttl: float, stop_margin: Optional[float], rank: int) -> None:
+    def __init__(
+        self, client: Client, name: str, ttl: float, stop_margin: Optional[float], *, rank: int, value: Optional[str]
+    ) -> None:
         margin = ttl / 4 if stop_margin is None else stop_margin
         if not 0 <= margin <= ttl / 2:
             raise Invalid(f"stop_margin: {margin} s must be between 0 and half of the ttl of {ttl} s")
@@ -137,7 +161,9 @@ class Election:
         self.name = name
         self._ttl = ttl
         self._margin_ns = int(margin * _ONE_SECOND)
-        self._request = {"ttl": f"{int(ttl * 1000)}ms", "rank": rank}
+        self._request: dict[str, Any] = {"ttl": f"{int(ttl * 1000)}ms", "rank": rank}
+        if value is not None:
+            self._request["value"] = value
 
     def lead(self) -> _Lead:
         """Wait to lead: `leadership = await election.lead()`, or `async with election.lead() as leadership:`."""
@@ -154,6 +180,26 @@ class Election:
                 if not leadership.should_stop:
                     raise
             raise LeadershipEnded("the work had to stop")
+
+    async def leader(self) -> Optional[Leader]:
+        """Ask the nodes, in order, who leads. Returns None if nobody does, as far as the node that answers knows.
+
+        Only a `Leadership` proves that this program leads.
+        """
+        failed: Exception = NoAnswer("there is no endpoint")
+        for endpoint in self._client._endpoints:
+            try:
+                answer = await endpoint.get(f"/elections/{quote(self.name, safe='')}", _REPLY_TIMEOUT)
+                if answer.status != 200:
+                    raise _failure(answer.status, answer.error, endpoint)
+                if answer.body.get("leader") is None:
+                    return None
+                value = answer.body.get("value")
+                told = value if isinstance(value, str) else None
+                return Leader(_number(answer.body, "leader"), _number(answer.body, "token"), told)
+            except (NoAnswer, Unauthorized) as error:
+                failed = error
+        raise failed if isinstance(failed, Unauthorized) else Unavailable(str(failed))
 
     async def _lead(self) -> Leadership:
         client = self._client
@@ -208,6 +254,9 @@ class Election:
                     continue
                 if answer.status == 202:
                     session = _text(answer.body, "session")
+                    if answer.body.get("your_turn") is True:
+                        # The lease begins with the next request, which does not wait.
+                        continue
                 elif answer.status == 409:
                     if answer.reason == "revoked" and session is not None:
                         self._client._spawn(self._give_up(endpoint, session))
@@ -236,7 +285,8 @@ class Election:
                     if lease.end() is not None:
                         break
                     leads = True
-                    return Leadership(self, lease, _Local(connection, events))
+                    local = _Local(connection, events, endpoint, _text(event, "session"))
+                    return Leadership(self, lease, local)
                 if event.get("event") != "waiting":
                     raise NoAnswer(f"{endpoint.address}: {event.get('reason', 'no lease')}")
             raise NoAnswer(f"{endpoint.address}: the node has closed the connection")
@@ -294,6 +344,7 @@ class Leadership:
         self._lease = lease
         self._held = held
         self._end: Optional[End] = None
+        self._values = 0
         self._hand_over_wanted = False
         self._stop_told = False
         self._stop = asyncio.Event()
@@ -360,6 +411,33 @@ class Leadership:
     def on_end(self, callback: Callable[[], object]) -> None:
         """Call this once, when the leadership is over."""
         self._register(self._on_end, self._ended.is_set(), callback)
+
+    async def set_value(self, value: Optional[str]) -> None:
+        """Change what this program says about itself while it leads: up to 4096 bytes of UTF-8, or None for nothing.
+
+        Returns when the node of this leadership has it; other nodes show it soon. Raises `LeadershipEnded` if the
+        leadership is over, and `Invalid` if the node refuses the value. Of several calls the last one counts.
+        """
+        self._values += 1
+        body = {"session": self._held.session, "value": value or "", "order": self._values}
+        endpoint, path = self._held.endpoint, self._election._path("value")
+        pause = _FIRST_BACKOFF
+        while True:
+            self.check()
+            try:
+                answer = await endpoint.post(path, body, _REPLY_TIMEOUT)
+                if answer.status == 200:
+                    return
+                if answer.status == 409:
+                    raise LeadershipEnded("lost")
+                error = _failure(answer.status, answer.error, endpoint)
+            except NoAnswer as no_answer:
+                error = no_answer
+            if not isinstance(error, NoAnswer):
+                raise error
+            log.warning("cannot set the value: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LAST_BACKOFF)
 
     async def resign(self) -> None:
         """Stop leading, and then tell the node."""
@@ -430,8 +508,8 @@ class _Remote:
 
     def __init__(self, election: Election, endpoint: Endpoint, session: str) -> None:
         self._path = election._path("renew")
-        self._endpoint = endpoint
-        self._session = session
+        self.endpoint = endpoint
+        self.session = session
 
     async def keep(self, leadership: Leadership, lease: Lease) -> None:
         """Renew until the leadership is over."""
@@ -444,7 +522,7 @@ class _Remote:
                 return
             timeout = max(remaining / 3 / _ONE_SECOND, 0.1)
             try:
-                answer = await self._endpoint.post(self._path, {"session": self._session}, timeout)
+                answer = await self.endpoint.post(self._path, {"session": self.session}, timeout)
                 if answer.status == 200:
                     lease.extend(_number(answer.body, "token"), _deadline(answer.body, answer.sent_ns))
                     failures = 0
@@ -458,7 +536,7 @@ class _Remote:
                 if answer.status == 409 and answer.reason != "superseded":
                     leadership._finish("lost")
                     return
-                problem = f"{self._endpoint.address}: {answer.error}"
+                problem = f"{self.endpoint.address}: {answer.error}"
             except (NoAnswer, Unauthorized) as error:
                 problem = str(error)
             log.warning("cannot renew the lease: %s", problem)
@@ -467,15 +545,19 @@ class _Remote:
 
     async def release(self, election: Election) -> None:
         """Tell the node that the session is over."""
-        await election._give_up(self._endpoint, self._session)
+        await election._give_up(self.endpoint, self.session)
 
 
 class _Local:
     """A session that lasts as long as its connection to the node of this machine. The node renews it."""
 
-    def __init__(self, connection: Connection, events: AsyncIterator[dict[str, Any]]) -> None:
+    def __init__(
+        self, connection: Connection, events: AsyncIterator[dict[str, Any]], endpoint: Endpoint, session: str
+    ) -> None:
         self._connection = connection
         self._events = events
+        self.endpoint = endpoint
+        self.session = session
 
     async def keep(self, leadership: Leadership, lease: Lease) -> None:
         """Follow the events of the node until the leadership is over."""

@@ -1,12 +1,12 @@
 //! Small models in which the voters of a quorum lease change: promises hold, and every deliberate bug of changes is found.
 
 use stateright::{Checker as _, Model, Property};
+use suffrage_algorithms::quorum_lease::QuorumLease;
 use suffrage_check::{
     Bounds, CheckReport, Claim, ClaimOutcome, Clocks, ElectionModel, Extent, LEASE_TICK, Limits, ModelState,
     NodeCommand, Rates, SHORT_LEASES, Step, check,
 };
 use suffrage_core::{Algorithm as _, NodeId};
-use suffrage_lease::QuorumLease;
 
 use crate::models::{ALLOWED, NOTHING, assert_kept};
 

@@ -2,6 +2,7 @@
 
 use suffrage_algorithms::bully::Bully;
 use suffrage_algorithms::chang_roberts::ChangRoberts;
+use suffrage_algorithms::quorum_lease::QuorumLease;
 use suffrage_algorithms::raft::Raft;
 use suffrage_check::{
     Bounds, CheckReport, Claim, ClaimOutcome, Clocks, ElectionModel, Extent, LEASE_TICK, Limits, Rates,
@@ -10,7 +11,6 @@ use suffrage_check::{
 use suffrage_core::{
     Algorithm, Announcement, Command, Context, Contract, NodeId, Parameter, Process, Span, Start, Term,
 };
-use suffrage_lease::QuorumLease;
 
 pub(crate) const NOTHING: Bounds = Bounds {
     nodes: 3,

@@ -1,7 +1,10 @@
 //! The playground: the state of the demo that its page shows, and the actions of its buttons.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,6 +25,51 @@ const SHOWN: Span = Span::from_millis(120_000);
 pub(super) struct Playground {
     server: Server,
     events: VecDeque<(Time, String)>,
+    _opener: Option<Opener>,
+}
+
+/// A file that leads a browser to the page. Command lines are shown to all users of the machine, and the address has the
+/// token: so xdg-open gets the path of a file that only this user can read. The file is removed when the demo ends.
+struct Opener(PathBuf);
+
+impl Opener {
+    fn open(address: &str) -> io::Result<Opener> {
+        let opener = Opener::write(address)?;
+        let mut command = Command::new("xdg-open");
+        command.arg(opener.file()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn()?;
+        Ok(opener)
+    }
+
+    /// Writes the file, into a folder of its own.
+    fn write(address: &str) -> io::Result<Opener> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(io::Error::other)?;
+        let number = u64::from_le_bytes(number);
+        let folder = std::env::temp_dir().join(format!("suffrage-playground-{number:016x}"));
+        // Fails if the folder exists: nobody else can have made it.
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let opener = Opener(folder);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(opener.file())?;
+        // The address has no characters that HTML treats specially.
+        writeln!(
+            file,
+            "<!doctype html>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"refresh\" content=\"0; url={address}\">\n\
+             <title>suffrage demo</title>\n<a href=\"{address}\">The playground</a>"
+        )?;
+        Ok(opener)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("open.html")
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        // A file that stays is of no use to others: only this user can read it, and the server ends with the process.
+        _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Playground {
@@ -29,20 +77,21 @@ impl Playground {
     pub(super) fn start(open: bool, console: &mut Console<'_>) -> Result<Playground, Error> {
         let server = Server::start()?;
         writeln!(console.out, "Playground: {}", server.address())?;
+        let mut opener = None;
         if open {
-            let opened = Command::new("xdg-open")
-                .arg(server.address())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            if let Err(error) = opened {
-                writeln!(console.out, "xdg-open cannot be started: {error}; open the address in a browser")?;
+            match Opener::open(server.address()) {
+                Ok(opened) => opener = Some(opened),
+                Err(error) => {
+                    writeln!(
+                        console.out,
+                        "xdg-open cannot be started: {error}; open the address in a browser"
+                    )?;
+                }
             }
         }
         writeln!(console.out)?;
         console.out.flush()?;
-        Ok(Playground { server, events: VecDeque::new() })
+        Ok(Playground { server, events: VecDeque::new(), _opener: opener })
     }
 
     /// Keeps an event for the page.
@@ -237,7 +286,22 @@ impl Demo<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn the_file_that_leads_to_the_page_is_readable_by_its_user_only_and_goes_with_the_demo() {
+        let address = "http://127.0.0.1:7/#0123456789abcdef";
+        let opener = Opener::write(address).unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(opener.file()), mode(opener.0.clone())), (0o600, 0o700));
+        assert!(fs::read_to_string(opener.file()).unwrap().contains(&format!("url={address}\"")));
+        let folder = opener.0.clone();
+        assert!(!folder.to_string_lossy().contains("0123456789abcdef"));
+        drop(opener);
+        assert!(!folder.exists());
+    }
 
     #[test]
     fn actions_are_parsed_and_wrong_ones_are_explained() {

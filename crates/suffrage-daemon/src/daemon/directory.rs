@@ -108,7 +108,7 @@ impl Directory {
         let listing = Arc::new(Listing { fresh_until, ..listing });
         *lock(&self.latest) = Some(Arc::clone(&listing));
         let (latest, made) = (Arc::downgrade(&self.latest), Arc::downgrade(&listing));
-        tokio::spawn(async move {
+        suffrage_node::spawn(async move {
             tokio::time::sleep_until(fresh_until + LINGER).await;
             let Some(latest) = latest.upgrade() else { return };
             let mut latest = lock(&latest);

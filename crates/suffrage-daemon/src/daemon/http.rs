@@ -404,21 +404,32 @@ async fn within<R>(
     wait: Span,
     answer: impl Future<Output = Result<R, Error>>,
 ) -> Result<R, Problem> {
-    let blocked = node.state().borrow().storage_failure().is_some() || !is_alive(node);
     let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
-    if !blocked && let Ok(answer) = tokio::time::timeout(patience, answer).await {
+    if !is_blocked(node)
+        && let Ok(answer) = tokio::time::timeout(patience, answer).await
+    {
         return Ok(answer?);
     }
+    Err(unanswered(node))
+}
+
+/// Whether the node is suspended or stuck.
+fn is_blocked(node: &Node) -> bool {
+    node.state().borrow().storage_failure().is_some() || !is_alive(node)
+}
+
+/// The reason why the node does not answer.
+fn unanswered(node: &Node) -> Problem {
     if is_stopping(node) {
-        return Err(Problem::stopping());
+        return Problem::stopping();
     }
-    Err(match node.state().borrow().storage_failure() {
+    match node.state().borrow().storage_failure() {
         Some(failure) => Problem::suspended(failure),
         None => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "this node is stuck and does not answer: use another node, and restart this one",
         ),
-    })
+    }
 }
 
 /// Whether the node is stopping or has stopped.

@@ -102,7 +102,8 @@ impl Local {
     pub(super) fn start(bound: Bound, handlers: Arc<dyn Handlers>) -> Local {
         let Bound { path, listener, lock } = bound;
         let (shut_down, shutdown) = watch::channel(false);
-        let server = tokio::spawn(serve(Listener::Local(listener), handlers, Limits::of_local(), shutdown));
+        let server =
+            suffrage_node::spawn(serve(Listener::Local(listener), handlers, Limits::of_local(), shutdown));
         Local { path, shut_down, server, _lock: lock }
     }
 

@@ -194,8 +194,8 @@ pub(super) async fn storage_failures(node: Node) {
 
 /// Warns if this voter has lost its saved state. The node answers when its disk has.
 pub(super) async fn warn_cannot_vote(node: Node) {
-    if let Ok(metrics) = node.metrics().await
-        && metrics.voter.is_some_and(|voter| !voter.votes)
+    if let Ok(overview) = node.overview().await
+        && overview.voter.is_some_and(|voter| !voter.votes)
     {
         let id = node.id();
         warn!(

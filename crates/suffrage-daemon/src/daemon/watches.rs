@@ -51,7 +51,7 @@ impl Watches {
     /// Observes no election yet.
     pub(super) fn new(node: Node) -> Watches {
         let open = Arc::new(Mutex::new(Open::new()));
-        tokio::spawn(close_unused(Arc::downgrade(&open)));
+        suffrage_node::spawn(close_unused(Arc::downgrade(&open)));
         Watches { node, open }
     }
 

@@ -88,7 +88,19 @@ impl Cluster {
         soon(|| ureq::get(format!("http://{}/liveness", self.http[place])).call().is_ok().then_some(()));
     }
 
+    /// Posts. A client whose turn it is campaigns again.
     fn post(&self, place: usize, path: &str, said: &Value) -> (u16, Value) {
+        let mut said = said.clone();
+        loop {
+            let (status, body) = self.post_once(place, path, &said);
+            if status != 202 || body["your_turn"] != true {
+                return (status, body);
+            }
+            said["session"] = body["session"].clone();
+        }
+    }
+
+    fn post_once(&self, place: usize, path: &str, said: &Value) -> (u16, Value) {
         let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
         let url = format!("http://{}/elections/{path}", self.http[place]);
         let sent = agent.post(url).header("Content-Type", "application/json").send(said.to_string());

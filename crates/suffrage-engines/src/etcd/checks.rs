@@ -69,7 +69,7 @@ impl Checks {
         if start {
             // A task of its own: this future can be dropped, and others wait for the same request.
             let checks = self.clone();
-            tokio::spawn(async move { checks.run().await });
+            crate::tasks::spawn(async move { checks.run().await });
         }
         match timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => answer,

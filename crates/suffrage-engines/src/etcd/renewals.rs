@@ -106,7 +106,7 @@ impl Renewals {
         let (requests, answers) = stream.map_err(|status| self.client.judge(&link, &status, before))?;
         let unanswered = Unanswered(Arc::new(Mutex::new(Some(VecDeque::new()))));
         let (client, of_link, queue) = (Arc::clone(&self.client), Arc::clone(&link), unanswered.clone());
-        let reader = tokio::spawn(async move {
+        let reader = crate::tasks::spawn(async move {
             let status = read(answers, &of_link, &queue).await;
             let error = Error::from(client.judge(&of_link, &status, of_link.answers()));
             for (_, reply) in queue.with(Option::take).unwrap_or_default() {

@@ -92,7 +92,7 @@ impl Watches {
         let (commands, receiver) = mpsc::unbounded_channel();
         let task =
             Task { client: Arc::clone(&self.client), watches: BTreeMap::new(), stream: None, probe: None };
-        tokio::spawn(task.run(receiver));
+        crate::tasks::spawn(task.run(receiver));
         running.insert(commands).clone()
     }
 }
@@ -277,7 +277,7 @@ impl Task {
         let answers = self.stream.as_ref().map(|stream| stream.link.answers());
         if answers.is_some() && !self.watches.is_empty() && answers == self.probe {
             let client = Arc::clone(&self.client);
-            tokio::spawn(async move { client.probe(PROBE_INTERVAL).await });
+            crate::tasks::spawn(async move { client.probe(PROBE_INTERVAL).await });
         }
         self.probe = answers;
     }

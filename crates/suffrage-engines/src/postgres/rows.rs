@@ -270,7 +270,7 @@ impl Rows {
         let mut queue = self.queue();
         queue.waiting.push_back(request);
         if !std::mem::replace(&mut queue.running, true) {
-            tokio::spawn(Sender { rows: Arc::clone(self), finished: false }.run());
+            crate::tasks::spawn(Sender { rows: Arc::clone(self), finished: false }.run());
         }
     }
 

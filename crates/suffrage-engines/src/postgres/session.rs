@@ -16,11 +16,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::NoTls;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Row, SimpleQueryMessage, Statement};
 
 use super::settings::{Host, Settings};
+use super::tls::Encrypted;
 use crate::Error;
 use crate::waiting::Changes;
 
@@ -265,11 +265,11 @@ impl Session {
 }
 
 /// Runs a connection, and passes its notifications on.
-async fn drive<S, T>(mut connection: Connection<S, T>, wakeups: Arc<Wakeups>, closed: watch::Sender<bool>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    T: AsyncRead + AsyncWrite + Unpin,
-{
+async fn drive(
+    mut connection: Connection<Socket, Encrypted>,
+    wakeups: Arc<Wakeups>,
+    closed: watch::Sender<bool>,
+) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
         if let AsyncMessage::Notification(notification) = message {
             wakeups.notify(notification.payload());
@@ -403,18 +403,13 @@ impl Servers {
         let (sender, closed) = watch::channel(false);
         let wakeups = Arc::clone(&self.wakeups);
         let failed = |error: tokio_postgres::Error| explain(&error, settings);
-        let (client, task) = match &settings.tls {
-            Some(tls) if !local => {
-                let tls = tls.to(&host.name).map_err(refused)?;
-                let (client, connection) = config.connect_raw(socket, tls).await.map_err(failed)?;
-                (client, tokio::spawn(drive(connection, wakeups, sender)))
-            }
-            _ => {
-                config.ssl_mode(tokio_postgres::config::SslMode::Disable);
-                let (client, connection) = config.connect_raw(socket, NoTls).await.map_err(failed)?;
-                (client, tokio::spawn(drive(connection, wakeups, sender)))
-            }
-        };
+        let tls = settings.tls.as_ref().filter(|_| !local).map(|tls| tls.to(&host.name));
+        let tls = tls.transpose().map_err(refused)?;
+        if tls.is_none() {
+            config.ssl_mode(tokio_postgres::config::SslMode::Disable);
+        }
+        let (client, connection) = config.connect_raw(socket, tls).await.map_err(failed)?;
+        let task = crate::tasks::spawn(drive(connection, wakeups, sender));
         let backend = Backend { host: index, pid: 0, start: String::new() };
         let mut session =
             Session { client, backend, prepared: Mutex::default(), has_table: false, closed, task };

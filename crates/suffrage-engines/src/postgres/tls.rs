@@ -133,13 +133,18 @@ pub(super) struct Handshake {
     name: ServerName<'static>,
 }
 
-impl TlsConnect<Socket> for Handshake {
+/// None if the connection has no TLS. Both are of one type: the protocol is compiled once.
+impl TlsConnect<Socket> for Option<Handshake> {
     type Stream = Encrypted;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move { Ok(Encrypted(self.connector.connect(self.name, socket).await?)) })
+        Box::pin(async move {
+            // The protocol has no handshake in a connection without TLS.
+            let Handshake { connector, name } = self.ok_or(io::ErrorKind::Unsupported)?;
+            Ok(Encrypted(connector.connect(name, socket).await?))
+        })
     }
 }
 

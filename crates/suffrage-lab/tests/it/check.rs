@@ -85,7 +85,7 @@ fn the_number_of_candidates_is_not_the_option_of_the_algorithm() {
 fn invalid_flags_are_named() {
     for (flags, part) in [
         ("dictatorship", "`suffrage-lab check` does not explore an algorithm `dictatorship`"),
-        ("suppress", "an algorithm `suppress`; `suffrage-lab check --help` lists those that it does"),
+        ("gupta", "an algorithm `gupta`; `suffrage-lab check --help` lists those that it does"),
         ("bullly", "an algorithm `bullly`; did you mean `bully`?"),
         ("bully --nodes 10", "--nodes: `10` is not a number of processes from 1 to 9"),
         ("bully --candidates 4", "--candidates: there are only 3 processes"),

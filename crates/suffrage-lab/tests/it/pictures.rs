@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
 use crate::support::{HOW_TO_BLESS, blessing, difference, path, run, succeed};
 
 const GOLDEN: &str = "crates/suffrage-lab/tests/it/bully.svg";
@@ -32,6 +36,26 @@ fn the_picture_of_a_run_is_as_committed() {
     }
     let golden = std::fs::read_to_string(path(GOLDEN)).unwrap_or_default();
     assert_eq!(svg, golden, "{}\n{HOW_TO_BLESS}", difference(&golden, &svg));
+}
+
+/// The part of a text between two others, which are there once.
+fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
+    let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("{start}"));
+    assert!(!rest.contains(start), "{start}");
+    rest.split_once(end).unwrap_or_else(|| panic!("{end}")).0
+}
+
+/// The policy of a page allows its own script and its own style by their hashes, and no other.
+fn assert_policy_allows_own(page: &str) {
+    let policy = between(page, "http-equiv=\"Content-Security-Policy\" content=\"", "\"");
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text.as_bytes())));
+    let sources = |directive: &str| {
+        let found = policy.split("; ").find_map(|part| part.strip_prefix(directive));
+        found.unwrap_or_else(|| panic!("{policy}: no {directive}")).trim()
+    };
+    assert_eq!(sources("default-src"), "'none'");
+    assert_eq!(sources("script-src"), hash(between(page, "<script type=\"module\">", "</script>")));
+    assert_eq!(sources("style-src"), hash(between(page, "<style>", "</style>")));
 }
 
 #[test]
@@ -80,7 +104,7 @@ fn a_page_holds_the_run() {
     succeed(&format!("{BULLY} --html {} --trace {}", file("run.html"), file("run.jsonl")));
     assert_eq!(succeed(&format!("suffrage-lab play {}", file("run.jsonl"))).trim(), file("run.html"));
     let page = std::fs::read_to_string(folder.join("run.html")).unwrap();
-    assert!(page.contains("script-src 'sha256-") && page.contains("default-src 'none'"));
+    assert_policy_allows_own(&page);
     for foreign in ["src=\"http", "href=\"http", "url(http", "@import", "import "] {
         assert!(
             !page.contains(&format!("\n{foreign}")) && !page.contains(&format!(" {foreign}\"")),
@@ -105,6 +129,7 @@ fn the_gallery_has_every_algorithm_with_two_runs() {
     );
     let page = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
+    assert_policy_allows_own(&page);
     for contract in suffrage_algorithms::catalog::CONTRACTS {
         let name = contract.name;
         assert!(page.contains(&format!("<article id=\"{name}\"")), "{name}");

@@ -3,7 +3,6 @@
 mod hand_over;
 
 use super::*;
-use crate::Options;
 use suffrage_core::Announcement::{Elected, SteppedDown, Undecided};
 use suffrage_core::{Span, Term};
 
@@ -51,13 +50,12 @@ struct Harness {
 
 impl Harness {
     fn new() -> Harness {
-        Harness::with(Options::default(), 7)
+        Harness::with(Timings::of_tests(), 7)
     }
 
-    fn with(options: Options, seed: u64) -> Harness {
+    fn with(timings: Timings, seed: u64) -> Harness {
         let mut record = Record { done: Vec::new(), rng: Rng::new(seed) };
         let voters: Vec<NodeId> = (1..=5).map(NodeId).collect();
-        let timings = options.timings(Span::UNIT);
         let candidate = Candidate::new((ME, BOOT), voters, timings, 50, &mut record, Time::ZERO);
         Harness { candidate, now: Time::ZERO, record }
     }
@@ -210,7 +208,7 @@ fn each_answer_to_a_renewal_counts_from_the_moment_of_its_own_request() {
     assert_eq!(harness.receive(2, accepted(first)), []);
     assert_eq!(harness.receive(5, Reply::Promised { request: first }), []);
     assert_eq!(harness.candidate.lease(), before, "two for each do not make a majority of five");
-    let validity = Options::default().drift.validity(Span::from_millis(30));
+    let validity = Timings::of_tests().drift.validity(Span::from_millis(30));
     assert_eq!(harness.receive(3, accepted(first)), [Effect::LeadsUntil(noted + validity)]);
     assert_eq!(harness.receive(5, accepted(second)), [], "the round is over");
 }
@@ -228,7 +226,7 @@ fn a_renewal_that_is_answered_after_many_rounds_still_counts() {
     assert_ne!(harness.candidate.request, first);
     harness.receive(1, accepted(first));
     harness.receive(2, accepted(first));
-    let validity = Options::default().drift.validity(Span::from_millis(30));
+    let validity = Timings::of_tests().drift.validity(Span::from_millis(30));
     assert_eq!(harness.receive(3, accepted(first)), [Effect::LeadsUntil(noted + validity)]);
 }
 
@@ -281,7 +279,7 @@ fn a_pause_of_the_candidate_does_not_make_rounds_longer() {
 fn a_restarted_candidate_ignores_replies_to_requests_before_the_restart() {
     let mut before = Harness::new();
     before.input(|candidate, fx, now| candidate.contend(fx, now));
-    let mut after = Harness::with(Options::default(), 8);
+    let mut after = Harness::with(Timings::of_tests(), 8);
     after.input(|candidate, fx, now| candidate.contend(fx, now));
     let old = before.candidate.request;
     for voter in 1..=5 {
@@ -539,7 +537,7 @@ fn claims(done: &[Effect]) -> bool {
 /// "A better-ranked candidate takes over only after it has been eligible for a fail-back delay."
 #[test]
 fn a_better_candidate_claims_the_lease_after_the_fail_back_delay() {
-    let mut harness = Harness::with(Options { failback: Some(100), ..Options::default() }, 7);
+    let mut harness = Harness::with(Timings { failback: Some(Span::UNIT * 100), ..Timings::of_tests() }, 7);
     while harness.now < Time::ZERO + Span::from_millis(95) {
         assert!(!claims(&harness.enquire_and_learn(1..=3, 4)));
     }
@@ -566,7 +564,7 @@ fn a_better_candidate_claims_the_lease_after_the_fail_back_delay() {
 
 #[test]
 fn failed_claims_double_the_fail_back_delay_up_to_64_times() {
-    let mut harness = Harness::with(Options { failback: Some(100), ..Options::default() }, 7);
+    let mut harness = Harness::with(Timings { failback: Some(Span::UNIT * 100), ..Timings::of_tests() }, 7);
     let mut since = Time::ZERO;
     for delays in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
         while !claims(&harness.enquire_and_learn(1..=3, 4)) {}
@@ -706,7 +704,7 @@ fn replies_of_two_configurations_never_count_together() {
 
 #[test]
 fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
-    let mut harness = Harness::with(Options { failback: Some(1), ..Options::default() }, 7);
+    let mut harness = Harness::with(Timings { failback: Some(Span::UNIT * 1), ..Timings::of_tests() }, 7);
     harness.input(|candidate, fx, now| candidate.contend(fx, now));
     harness.replies(1..=3, |request| Reply::Promised { request });
     let longest = Span::from_millis(5);

@@ -107,9 +107,9 @@ impl EngineConfig {
 }
 
 /// The shortest ttl: for shorter leases the timers of the operating system are too coarse.
-pub(crate) const SHORTEST_TTL: Span = Span::from_millis(10);
+pub const SHORTEST_TTL: Span = Span::from_millis(10);
 /// The longest ttl: after the death of a leader there is no leader for as long.
-pub(crate) const LONGEST_TTL: Span = Span::from_millis(24 * 3_600_000);
+pub const LONGEST_TTL: Span = Span::from_millis(24 * 3_600_000);
 /// The longest interval between enquiries of a waiting candidate. Voters drop it from their queues after three times
 /// this.
 pub(crate) const LONGEST_POLL: Span = Span::from_millis(10_000);

@@ -61,6 +61,9 @@ pub struct ElectionState {
     pub(super) yield_until: Time,
     /// How long the node yields to others when it has handed over. Zero if it was not told to hand over.
     yield_for: Span,
+    /// Whether a voter has told the node that others wait, since the node last stepped down. Only a node that does not vote
+    /// is told.
+    pub(super) contended: bool,
     /// Whether the node leaves the election when it has handed over.
     pub(super) leaving: bool,
     /// The configuration with which the node joins again when it has left.
@@ -100,6 +103,7 @@ impl ElectionState {
             outranked: false,
             yield_until: now,
             yield_for: Span::ZERO,
+            contended: false,
             leaving: false,
             rejoin: None,
             released_at: None,

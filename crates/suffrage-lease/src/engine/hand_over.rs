@@ -1,6 +1,6 @@
 //! Hand-overs: by commands of the application, on behalf of other nodes, and when the node leaves an election.
 
-use suffrage_core::{Announcement, Context, NodeId, Time};
+use suffrage_core::{Announcement, Context, NodeId, Span, Time};
 
 use super::effects::NodeEffects;
 use super::election::ElectionIndex;
@@ -31,6 +31,29 @@ impl Engine {
             state.candidate.release(fx, now, to);
             state.candidate.set_healthy(fx, now, false);
         });
+    }
+
+    /// How long a node yields after it has withdrawn as a leader.
+    pub(super) fn handover_window(&self, index: ElectionIndex) -> Option<Span> {
+        let state = self.election(index)?;
+        let nobody_waits = match voting(&self.voter, self.me) {
+            // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
+            Some(voter) => voter.waiters(state.name).next().is_none(),
+            // Voters tell every other node that others wait. A notice may be lost or late: then the others wait for one more
+            // leadership, whose holder is told again.
+            None => !state.contended && self.configuration().voter(self.me).is_none(),
+        };
+        Some(if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) })
+    }
+
+    /// A voter says that others wait for the lease that this node holds, or is about to hold.
+    pub(super) fn on_contended(&mut self, from: NodeId, name: Name) {
+        let Some(index) = self.index_of(name).filter(|_| self.membership.voters.contains(&from)) else {
+            return;
+        };
+        if let Some(state) = self.elections[index.index()].as_mut() {
+            state.contended = true;
+        }
     }
 
     /// Leaves an election. If the node leads, it hands over first, and leaves when it has.

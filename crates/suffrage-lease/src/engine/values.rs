@@ -184,18 +184,18 @@ impl Engine {
     }
 
     /// The value of another leader that this node shows, with the holder, its boot and its token.
-    pub(crate) fn noted_value(&self, name: Name) -> Option<(NodeId, Boot, Token, &Value)> {
+    pub fn noted_value(&self, name: Name) -> Option<(NodeId, Boot, Token, &Value)> {
         let note = self.values.notes.get(&name)?;
         note.value.as_ref().map(|value| (note.holder, note.boot, note.token, value))
     }
 
     /// The token of the leader whose value this node wants to know.
-    pub(crate) fn value_token(&self, name: Name) -> Option<Token> {
+    pub fn value_token(&self, name: Name) -> Option<Token> {
         self.value_source(Time::ZERO, name).map(|grant| grant.token)
     }
 
     /// Whether the node knows the value of any other leader.
-    pub(crate) fn has_values(&self) -> bool {
+    pub fn has_values(&self) -> bool {
         !self.values.notes.is_empty()
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::membership::{Configuration, DiskId};
-use crate::{Boot, Name, Options, Saved, Token, Voter, VoterEffects, VoterStart, message::Request as Number};
+use crate::{Boot, Name, Saved, Timings, Token, Voter, VoterEffects, VoterStart, message::Request as Number};
 use suffrage_core::{Span, Term};
 
 const ME: NodeId = NodeId(9);
@@ -62,7 +62,7 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Cluster {
-        let (timings, mut record) = (Options::default().timings(Span::UNIT), Record::default());
+        let (timings, mut record) = (Timings::of_tests(), Record::default());
         let voters = (1..=3)
             .map(|_| Voter::start(timings, &mut record, time(0), VoterStart::Blank(blank())))
             .collect();

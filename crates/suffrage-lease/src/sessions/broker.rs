@@ -121,7 +121,7 @@ impl SessionBroker {
                 ));
             }
             SessionRequest::Renew { session } => {
-                let renewed = queue.renew(now, arrival.received, session, control.lease(name));
+                let renewed = queue.renew(now, session, control.lease(name));
                 replies.push((arrival.request, renewed));
             }
             SessionRequest::Resign { session, to } => {
@@ -313,6 +313,7 @@ impl SessionBroker {
                 QueueAction::Offer(lease) if election.joined != Some(lease.ttl) => {
                     release(name, None, control)
                 }
+                QueueAction::Offer(_) if election.queue.tell_turn(now, &mut self.replies) => {}
                 QueueAction::Offer(_) => {
                     let pinned = match self.config.bug {
                         Some(Bug::SkipPin) => control.lease(name),

@@ -4,7 +4,7 @@
 //!            campaign                 Leading                 validity over, Expired
 //!   idle ─────────────▶ campaigning ───────────▶ leading ─────────────────────────────▶ campaigning
 //!    ▲                     │   ▲ no reply: asks again, and after a while another node
-//!    │ resign              └───┘ Waiting: asks again    │ renews, again and again until a reply comes
+//!    │ resign              └───┘ Waiting, YourTurn: asks again │ renews, again and again until a reply comes
 //!    └──────────────────────────────────────────────────┘ resign, Revoked: stops first, then tells the node
 //! ```
 //!
@@ -313,7 +313,7 @@ impl SessionClient {
             self.reply_timeout = Span::from_nanos(self.reply_timeout.as_nanos() / 2).max(self.config.timeout);
         }
         match outcome {
-            Ok(SessionReply::Leading { session, token, valid_for }) => {
+            Ok(SessionReply::Leading { session, token, valid_for, .. }) => {
                 self.on_leading(now, sent, session, token, valid_for, actions);
             }
             Ok(SessionReply::Waiting { session, .. }) => {
@@ -327,6 +327,13 @@ impl SessionClient {
                     } else {
                         self.stage = Stage::Pausing { until };
                     }
+                }
+            }
+            Ok(SessionReply::YourTurn { session, .. }) => {
+                if let Stage::Campaigning { .. } = self.stage {
+                    self.session = Some(session);
+                    self.attempts = 0;
+                    self.ask(now, actions);
                 }
             }
             Ok(

@@ -19,8 +19,17 @@
 //! takes `v / (1 - drift)` to get from `s` to the end of `v`. So `v <= (e - r) (1 - drift) / (1 + drift)`, which is
 //! [`Drift::validity`](crate::Drift::validity) of `e - r`.
 //!
-//! A client that has waited for `w` before it came to lead counts from before it began to wait, and `w` is part
-//! of its `v`. That costs the client `2 drift w`: hence [`longest_wait`].
+//! **Waiting is no part of `v`.** A client that waits in a long poll would count from before it began to wait. So its lease
+//! begins with a second, short exchange. A request that has waited for longer than [`SessionConfig::longest_direct_wait`]
+//! is answered with [`SessionReply::YourTurn`], which promises nothing. The node keeps its lease for that client for
+//! [`SessionConfig::turn`], and the client campaigns again, with its session. That request is answered at once. If no
+//! request comes in time, or the client leaves, the node releases the lease and campaigns for the next client: a lease is
+//! for one client, with its ttl and its rank. So a client that does not come costs clients of other nodes one turn, not a turn
+//! for each client that waits here.
+//!
+//! The node counts `v` from its *reply*, so `e - r` above is never less than what it uses, and takes off
+//! [`SessionConfig::round_trip_margin`]. A client that counts from the receipt of the reply, against the rule, is
+//! therefore still right if the reply has taken less time than the margin.
 //!
 //! **Consequences.** From the reply until `e` the leadership is the client's, and nobody else ends it earlier. An
 //! operator, or the end of the daemon, *revokes* it: the client is told at its next renewal, and the node releases
@@ -55,7 +64,7 @@ pub use self::broker::{LeaseControl, MAX_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
 use self::connection::ConnectionState;
 pub use self::engine::{MembershipChange, SessionEngine};
-pub use self::queue::{MAX_CLIENTS, NodeLease, QueueAction, SessionQueue, longest_wait};
+pub use self::queue::{LONGEST_WAIT, MAX_CLIENTS, NodeLease, QueueAction, SessionQueue};
 use crate::{Bug, Drift, Value};
 
 /// The id of a client's session. Anyone who knows the id can renew and resign, so ids are random and hard to guess.
@@ -120,6 +129,23 @@ impl SessionConfig {
     /// How long a client keeps its place in the queue between two requests.
     pub fn retry_before(&self, ttl: Span) -> Span {
         ttl.clamp(self.shortest_retry.min(LONGEST_RETRY), LONGEST_RETRY)
+    }
+
+    /// How long a node keeps its lease for a client that it has told its turn: a quarter of the ttl, within the limits of
+    /// [`retry_before`](SessionConfig::retry_before). A client that dies in between costs the others that much.
+    pub fn turn(&self, ttl: Span) -> Span {
+        self.retry_before(Span::from_nanos(ttl.as_nanos() / 4))
+    }
+
+    /// How long a campaign may have waited, and still begins a lease by its own reply: an eighth of the ttl, which is what
+    /// the wait costs a client that counts from before its request.
+    pub fn longest_direct_wait(&self, ttl: Span) -> Span {
+        Span::from_nanos(ttl.as_nanos() / 8)
+    }
+
+    /// What the validity of a reply is shortened by, for clients that count from its receipt.
+    pub fn round_trip_margin(&self, ttl: Span) -> Span {
+        Span::from_nanos(ttl.as_nanos() / 16)
     }
 }
 
@@ -215,6 +241,18 @@ pub enum SessionReply {
         token: u64,
         /// How long the client leads, by its own clock, from just before it sent the request.
         valid_for: Span,
+        /// How long the client had waited when its leadership began.
+        waited: Span,
+    },
+    /// It is the client's turn: a campaign with its session is answered at once, and begins the lease. The client does not
+    /// lead yet.
+    YourTurn {
+        /// The client's session.
+        session: SessionId,
+        /// Within which time the client must ask again: otherwise the turn passes to the next client.
+        retry_before: Span,
+        /// How long the client has waited.
+        waited: Span,
     },
     /// The client does not lead yet.
     Waiting {

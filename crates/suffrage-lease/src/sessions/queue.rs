@@ -11,12 +11,12 @@ use super::{
     Arrival, CampaignRequest, ClientValue, LeaseRequest, RequestId, SessionConfig, SessionError, SessionId,
     SessionOutcome, SessionReply,
 };
-use crate::{Bug, Drift, Value};
+use crate::{Bug, Value};
 
 /// The greatest number of clients that wait for one election at one node.
 pub const MAX_CLIENTS: usize = 1_000;
 /// The longest time that a request waits for its reply.
-const LONGEST_WAIT: Span = Span::from_millis(60_000);
+pub const LONGEST_WAIT: Span = Span::from_millis(60_000);
 
 /// The node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +59,8 @@ struct Waiter {
     session: SessionId,
     lease: LeaseRequest,
     value: ClientValue,
+    /// When the client came.
+    since: Time,
     /// None between two requests of the client.
     poll: Option<Poll>,
     /// Set for a client by connection.
@@ -74,6 +76,9 @@ struct Holder {
     session: SessionId,
     lease: LeaseRequest,
     value: ClientValue,
+    /// When the client came, and how long it had waited when it was given the lease.
+    since: Time,
+    waited: Span,
     introduced_by: Option<RequestId>,
     /// The request whose reply told the client that it leads; none once it has renewed.
     granted_by: Option<RequestId>,
@@ -111,21 +116,15 @@ pub struct SessionQueue {
     config: SessionConfig,
     waiters: VecDeque<Waiter>,
     holder: Option<Holder>,
+    /// The client that the node's lease with this token is for. No other client gets that lease.
+    lease_for: Option<(u64, SessionId)>,
     stopping: bool,
-}
-
-/// The longest time that a client waits for a reply. Waiting must not cost the client more than a quarter of its lease.
-pub fn longest_wait(drift: Drift, ttl: Span) -> Span {
-    match drift.fraction() {
-        0.0 => LONGEST_WAIT,
-        fraction => LONGEST_WAIT.min(ttl.scale(1.0 / (8.0 * fraction))),
-    }
 }
 
 impl SessionQueue {
     /// A queue without clients.
     pub fn new(config: SessionConfig) -> SessionQueue {
-        SessionQueue { config, waiters: VecDeque::new(), holder: None, stopping: false }
+        SessionQueue { config, waiters: VecDeque::new(), holder: None, lease_for: None, stopping: false }
     }
 
     /// A client asks to lead. A client that has a session must lead or wait still.
@@ -144,16 +143,15 @@ impl SessionQueue {
         }
         if let Some(session) = session.filter(|&session| self.is_held_by(session)) {
             // The client leads already: the reply that said so may have been lost.
-            return replies.push((request, self.renew(now, received, session, held)));
+            return replies.push((request, self.renew(now, session, held)));
         }
         if self.stopping {
             return replies.push((request, Err(SessionError::Stopping)));
         }
         if let (Some(Bug::SharedLease), Some(_), Some(held)) = (self.config.bug, &self.holder, held) {
-            let valid_for = self.config.drift.validity(held.until.since(received));
-            let session = new_session;
-            return replies
-                .push((request, Ok(SessionReply::Leading { session, token: held.token, valid_for })));
+            let valid_for = self.config.drift.validity(held.until.since(now));
+            let (session, token, waited) = (new_session, held.token, Span::ZERO);
+            return replies.push((request, Ok(SessionReply::Leading { session, token, valid_for, waited })));
         }
         if let Some(session) = session {
             let waits = |waiter: &&mut Waiter| waiter.session == session && waiter.connection.is_none();
@@ -161,7 +159,7 @@ impl SessionQueue {
                 return replies.push((request, Err(SessionError::Expired)));
             };
             // The ttl and the rank of the client's first request still hold.
-            let answer_by = now + wait.min(longest_wait(self.config.drift, waiter.lease.ttl));
+            let answer_by = now + wait.min(LONGEST_WAIT);
             if let Some(earlier) = waiter.poll.replace(Poll { request, received, answer_by }) {
                 replies.push((earlier.request, Ok(SessionReply::Superseded)));
             }
@@ -170,12 +168,17 @@ impl SessionQueue {
         if self.waiters.len() >= MAX_CLIENTS {
             return replies.push((request, Err(SessionError::QueueFull)));
         }
-        let answer_by = now + wait.min(longest_wait(self.config.drift, lease.ttl));
-        let poll = Some(Poll { request, received, answer_by });
-        let (session, keep_until) = (new_session, now);
-        let connection = None;
-        let (value, introduced_by) = (value.unwrap_or_default(), None);
-        self.waiters.push_back(Waiter { session, lease, value, poll, connection, keep_until, introduced_by });
+        let answer_by = now + wait.min(LONGEST_WAIT);
+        self.waiters.push_back(Waiter {
+            session: new_session,
+            lease,
+            value: value.unwrap_or_default(),
+            since: received,
+            poll: Some(Poll { request, received, answer_by }),
+            connection: None,
+            keep_until: now,
+            introduced_by: None,
+        });
     }
 
     /// A client asks to lead for as long as its connection stays open.
@@ -185,17 +188,23 @@ impl SessionQueue {
         (lease, value): (LeaseRequest, Option<Value>),
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) {
-        let Arrival { request, new_session: session, .. } = arrival;
+        let Arrival { request, received: since, new_session: session } = arrival;
         if self.stopping {
             return replies.push((request, Err(SessionError::Stopping)));
         }
         if self.waiters.len() >= MAX_CLIENTS {
             return replies.push((request, Err(SessionError::QueueFull)));
         }
-        let connection = Some(Connected { request, told: None });
-        let (poll, keep_until, introduced_by) = (None, Time::MAX, None);
-        let value = ClientValue { order: 0, value };
-        self.waiters.push_back(Waiter { session, lease, value, poll, connection, keep_until, introduced_by });
+        self.waiters.push_back(Waiter {
+            session,
+            lease,
+            value: ClientValue { order: 0, value },
+            since,
+            poll: None,
+            connection: Some(Connected { request, told: None }),
+            keep_until: Time::MAX,
+            introduced_by: None,
+        });
     }
 
     /// Sets the value of a client that leads or waits. False if there is no such client.
@@ -238,15 +247,9 @@ impl SessionQueue {
         }
     }
 
-    /// The client that leads wants to lead for longer; its request came at `received`.
-    pub fn renew(
-        &mut self,
-        now: Time,
-        received: Time,
-        session: SessionId,
-        held: Option<NodeLease>,
-    ) -> SessionOutcome {
-        let drift = self.config.drift;
+    /// The client that leads wants to lead for longer.
+    pub fn renew(&mut self, now: Time, session: SessionId, held: Option<NodeLease>) -> SessionOutcome {
+        let config = self.config;
         let holder = self.holder.as_mut().filter(|holder| holder.session == session);
         let (Some(holder), Some(held)) = (holder, held) else { return Err(SessionError::Expired) };
         // A client by connection does not renew: its leadership ends with the connection.
@@ -258,7 +261,7 @@ impl SessionQueue {
         }
         holder.until = now + holder.lease.ttl;
         holder.granted_by = None;
-        Ok(holder.promise(drift, received, held))
+        Ok(holder.promise(now, &config, held))
     }
 
     /// A client has stopped leading, or does not want to lead any more.
@@ -354,12 +357,33 @@ impl SessionQueue {
             self.holder = Some(holder);
             return QueueAction::None;
         }
-        match self.waiters.front() {
-            Some(waiter) if waiter.is_present() => QueueAction::Offer(waiter.lease),
-            // The client is expected to ask again. No client has been told this token.
-            Some(_) => QueueAction::None,
-            None => QueueAction::Release(None),
+        let Some(first) = self.waiters.front() else { return QueueAction::Release(None) };
+        let known = self.lease_for.filter(|(token, _)| *token == held.token);
+        let (_, session) = *self.lease_for.insert(known.unwrap_or((held.token, first.session)));
+        if session != first.session {
+            // The client has left. Candidates of other nodes have their chance before the next client.
+            return QueueAction::Release(None);
         }
+        // A client that is not present is expected to ask again. No other client has been told this token.
+        if first.is_present() { QueueAction::Offer(first.lease) } else { QueueAction::None }
+    }
+
+    /// Tells the first client its turn, if its request has waited for too long to begin a lease. False if it has not: the
+    /// client can be [given](SessionQueue::grant) the lease.
+    pub fn tell_turn(&mut self, now: Time, replies: &mut Vec<(RequestId, SessionOutcome)>) -> bool {
+        let Some(waiter) = self.waiters.front_mut() else { return false };
+        let longest = self.config.longest_direct_wait(waiter.lease.ttl);
+        let Some(Poll { request, .. }) = waiter.poll.take_if(|poll| now.since(poll.received) > longest)
+        else {
+            return false;
+        };
+        let retry_before = self.config.turn(waiter.lease.ttl);
+        let endless = self.config.bug == Some(Bug::EndlessTurn);
+        waiter.keep_until = if endless { Time::MAX } else { now + retry_before };
+        waiter.introduced_by.get_or_insert(request);
+        let (session, waited) = (waiter.session, now.since(waiter.since));
+        replies.push((request, Ok(SessionReply::YourTurn { session, retry_before, waited })));
+        true
     }
 
     /// Gives this pinned lease to the first client. Only its expiry ends it before the client is told to stop.
@@ -368,12 +392,15 @@ impl SessionQueue {
             return;
         }
         let Some(waiter) = self.waiters.pop_front() else { return };
-        let Waiter { session, lease, value, poll, connection, introduced_by, .. } = waiter;
+        let Waiter { session, lease, value, since, poll, connection, introduced_by, .. } = waiter;
+        let waited = now.since(since);
         if let Some(Connected { request, .. }) = connection {
             let mut holder = Holder {
                 session,
                 lease,
                 value,
+                since,
+                waited,
                 introduced_by: None,
                 granted_by: None,
                 until: Time::MAX,
@@ -386,11 +413,13 @@ impl SessionQueue {
             self.holder = Some(holder);
             return;
         }
-        let Some(Poll { request, received, .. }) = poll else { return };
+        let Some(Poll { request, .. }) = poll else { return };
         let mut holder = Holder {
             session,
             lease,
             value,
+            since,
+            waited,
             introduced_by: introduced_by.or(Some(request)),
             granted_by: Some(request),
             until: now + lease.ttl,
@@ -399,7 +428,7 @@ impl SessionQueue {
             resigned: None,
             connection: None,
         };
-        let reply = holder.promise(self.config.drift, received, held);
+        let reply = holder.promise(now, &self.config, held);
         self.holder = Some(holder);
         replies.push((request, Ok(reply)));
     }
@@ -411,11 +440,19 @@ impl SessionQueue {
         self.waiters.retain(|waiter| waiter.introduced_by != Some(request));
         let Some(holder) = self.holder.take_if(|holder| holder.granted_by == Some(request)) else { return };
         if holder.introduced_by != Some(request) && !self.stopping {
-            let Holder { session, lease, value, introduced_by, .. } = holder;
+            let Holder { session, lease, value, since, introduced_by, .. } = holder;
             let keep_until = now + self.config.retry_before(lease.ttl);
             let (poll, connection) = (None, None);
-            let waiter = Waiter { session, lease, value, poll, connection, keep_until, introduced_by };
-            self.waiters.push_front(waiter);
+            self.waiters.push_front(Waiter {
+                session,
+                lease,
+                value,
+                since,
+                poll,
+                connection,
+                keep_until,
+                introduced_by,
+            });
         }
     }
 
@@ -510,11 +547,15 @@ impl Holder {
         }
     }
 
-    fn promise(&mut self, drift: Drift, received: Time, held: NodeLease) -> SessionReply {
+    /// Promises the client its lease, from the reply on. A client that counts from before its request promises itself less.
+    fn promise(&mut self, now: Time, config: &SessionConfig, held: NodeLease) -> SessionReply {
         let end = held.until.min(self.until);
         self.promised = self.promised.max(end);
-        let valid_for = drift.validity(end.since(received));
-        SessionReply::Leading { session: self.session, token: held.token, valid_for }
+        let valid_for = config.drift.validity(end.since(now));
+        let margin = config.round_trip_margin(self.lease.ttl);
+        let valid_for = Span::from_nanos(valid_for.as_nanos().saturating_sub(margin.as_nanos()));
+        let Holder { session, waited, .. } = *self;
+        SessionReply::Leading { session, token: held.token, valid_for, waited }
     }
 
     fn ends_at(&self) -> Time {

@@ -1,9 +1,9 @@
 //! Edge cases of a voter.
 
 mod slow_disk;
+mod waiting;
 
 use super::*;
-use crate::Options;
 
 const A: NodeId = NodeId(1);
 const B: NodeId = NodeId(2);
@@ -14,9 +14,10 @@ const GAP: u64 = 6;
 const BOOT: Boot = Boot(7);
 const ME: NodeId = NodeId(9);
 
-/// The state of a voter that has promised nothing, alone in its cluster.
+/// The state of a voter that has promised nothing. The candidates vote, too.
 fn blank() -> Saved {
-    let founding = Configuration::founding([(ME, String::new())], "1%".parse().unwrap()).unwrap();
+    let voters = [ME, A, B, C].map(|id| (id, String::new()));
+    let founding = Configuration::founding(voters, "1%".parse().unwrap()).unwrap();
     Saved::blank(DiskId(1), Arc::new(founding))
 }
 
@@ -66,7 +67,7 @@ impl Harness {
 
     fn starting(start: VoterStart, now: Time) -> Harness {
         let record = &mut Record::default();
-        let voter = Voter::start(Options::default().timings(Span::UNIT), record, now, start);
+        let voter = Voter::start(Timings::of_tests(), record, now, start);
         let saved = record.saved.pop().expect("it saves that it exists");
         Harness { voter, now, requests: 0, saved, saves: 1 }
     }
@@ -532,7 +533,7 @@ fn a_grant_belongs_to_one_boot_of_its_holder() {
 
 #[test]
 fn a_long_lease_that_has_expired_does_not_prolong_the_silence_after_a_restart() {
-    let timings = Timings { longest_ttl: Span::from_millis(1_000), ..Options::default().timings(Span::UNIT) };
+    let timings = Timings { longest_ttl: Span::from_millis(1_000), ..Timings::of_tests() };
     let mut harness = Harness::new();
     harness.voter.timings = timings;
     harness.prepare(A, 1);

@@ -31,7 +31,7 @@ pub struct ClientConfig {
 }
 
 enum Command {
-    Campaign(Option<oneshot::Sender<()>>),
+    Campaign(oneshot::Sender<Arc<HeldLease>>),
     Withdraw,
     Release(Option<NodeId>),
     Health(bool),
@@ -66,20 +66,25 @@ impl ClientParticipation {
             config,
             orders,
             belief: belief_sender,
-            observer: tokio::spawn(observer),
+            observer: crate::spawn(observer),
             failure: Arc::clone(&failure),
             standing: false,
             healthy: true,
             client: ConnectionClient::default(),
             session: None,
             held: None,
+            elected: None,
             close_at: None,
             retry_at: None,
             backoff: FIRST_BACKOFF,
             connection: Connection::Idle,
             value_order: 0,
+            node_order: 0,
+            telling: None,
+            tell_at: None,
+            tell_backoff: FIRST_BACKOFF,
         };
-        tokio::spawn(task.run());
+        crate::spawn(task.run());
         ClientParticipation {
             node: node.clone(),
             name,
@@ -110,16 +115,12 @@ impl ClientParticipation {
         }
     }
 
-    /// Makes the program a candidate, until it has led. Idempotent.
-    pub fn campaign(&self) {
-        self.tell(Command::Campaign(None));
-    }
-
-    /// Like [`campaign`](ClientParticipation::campaign), and waits until this and all earlier commands are handled.
-    pub async fn begin_campaign(&self) -> Result<(), Error> {
-        let (done, handled) = oneshot::channel();
-        self.tell(Command::Campaign(Some(done)));
-        handled.await.map_err(|_| self.failure())
+    /// Makes the program a candidate, and waits for its next lease. A lease that it holds already is not returned. A caller
+    /// that does not wait any more must [`release`](ClientParticipation::release) the lease.
+    pub async fn next_lease(&self) -> Result<Arc<HeldLease>, Error> {
+        let (elected, lease) = oneshot::channel();
+        self.tell(Command::Campaign(elected));
+        lease.await.map_err(|_| self.failure())
     }
 
     /// Ends the candidacy. If the program leads, its connection closes after the stop margin.
@@ -155,6 +156,17 @@ impl ClientParticipation {
     fn tell(&self, command: Command) {
         // The task has ended if the node has refused this program.
         _ = self.commands.send(command);
+    }
+}
+
+/// A request that tells the node a value. Returns the number of the change.
+type Telling = Pin<Box<dyn Future<Output = (u64, Result<(), Error>)> + Send>>;
+
+/// Cancel-safe.
+async fn told(telling: &mut Option<Telling>) -> (u64, Result<(), Error>) {
+    match telling {
+        Some(request) => request.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -198,6 +210,8 @@ struct Task {
     client: ConnectionClient,
     session: Option<String>,
     held: Option<Arc<HeldLease>>,
+    /// Gets the next lease.
+    elected: Option<oneshot::Sender<Arc<HeldLease>>>,
     /// When the connection closes: the program hands over.
     close_at: Option<Time>,
     retry_at: Option<Time>,
@@ -205,16 +219,26 @@ struct Task {
     connection: Connection,
     /// The number of changes of the value.
     value_order: u64,
+    /// The change that the node has, as far as this program knows.
+    node_order: u64,
+    /// The request that tells the node the value.
+    telling: Option<Telling>,
+    /// When the node is told again, after a failure.
+    tell_at: Option<Time>,
+    tell_backoff: Span,
 }
 
 impl Task {
     async fn run(mut self) {
         loop {
             if self.standing && self.healthy && self.is_idle() && self.retry_at.is_none() {
+                // The request has the present value.
+                self.node_order = self.value_order;
                 let (node, request) = (self.node.clone(), self.config.hold.clone());
                 self.connection = Connection::Opening(Box::pin(async move { node.hold(&request).await }));
             }
-            let due = self.close_at.into_iter().chain(self.retry_at).min();
+            self.tell_value();
+            let due = self.close_at.into_iter().chain(self.retry_at).chain(self.tell_at).min();
             let sleep = async {
                 match due {
                     Some(due) => self.clock.sleep_until(due).await,
@@ -229,6 +253,7 @@ impl Task {
                     None => return,
                 },
                 () = sleep => self.on_due(),
+                (order, outcome) = told(&mut self.telling) => self.on_told(order, &outcome),
                 step = self.connection.next() => if let Err(reason) = self.on_step(step) {
                     // A later failure changes nothing.
                     _ = self.failure.set(reason);
@@ -244,19 +269,16 @@ impl Task {
 
     fn on_order(&mut self, order: Command) {
         match order {
-            Command::Campaign(handled) => {
+            Command::Campaign(elected) => {
                 self.standing = true;
-                if let Some(handled) = handled {
-                    // The caller may be gone.
-                    _ = handled.send(());
-                }
+                self.elected = Some(elected);
             }
             Command::Withdraw => {
-                self.standing = false;
+                (self.standing, self.elected) = (false, None);
                 self.hand_over();
             }
             Command::Release(to) => {
-                self.standing = false;
+                (self.standing, self.elected) = (false, None);
                 match (to, self.session.take()) {
                     (Some(to), Some(session)) => self.transfer(to, session),
                     _ => self.close(),
@@ -277,32 +299,42 @@ impl Task {
             Command::Value(value) => {
                 self.config.hold.value = value;
                 self.value_order += 1;
-                self.tell_value();
             }
         }
     }
 
-    /// Tells the node the value. A program whose session is not known yet tells it when it leads.
+    /// Tells the node the value if it has another one: with one request at a time, so that of many changes at once the node
+    /// hears the last. A program whose session is not known yet tells it when it leads.
     fn tell_value(&mut self) {
-        let Some(session) = self.session.clone() else { return };
-        let (node, name) = (self.node.clone(), self.config.hold.name.clone());
+        let Some(session) = &self.session else { return };
+        if self.node_order == self.value_order || self.telling.is_some() || self.tell_at.is_some() {
+            return;
+        }
+        let (node, name, session) = (self.node.clone(), self.config.hold.name.clone(), session.clone());
         let (value, order) = (self.config.hold.value.clone(), self.value_order);
-        tokio::spawn(async move {
-            let mut backoff = FIRST_BACKOFF;
+        self.telling =
+            Some(Box::pin(
+                async move { (order, node.set_value(&name, &session, value.as_ref(), order).await) },
+            ));
+    }
+
+    /// The node has answered, or cannot be reached: then it is told again, for as long as the program leads.
+    fn on_told(&mut self, order: u64, outcome: &Result<(), Error>) {
+        self.telling = None;
+        if let Err(Error::Unreachable { .. }) = outcome {
+            self.tell_at = Some(self.clock.now() + self.tell_backoff);
+            self.tell_backoff = (self.tell_backoff * 2).min(LONGEST_BACKOFF);
+        } else {
             // A node that refuses has forgotten the session.
-            while let Err(Error::Unreachable { .. }) =
-                node.set_value(&name, &session, value.as_ref(), order).await
-                && backoff < LONGEST_BACKOFF
-            {
-                tokio::time::sleep(std::time::Duration::from_nanos(backoff.as_nanos())).await;
-                backoff = backoff * 2;
-            }
-        });
+            self.node_order = order;
+            self.tell_backoff = FIRST_BACKOFF;
+        }
     }
 
     fn on_due(&mut self) {
         let now = self.clock.now();
         self.retry_at.take_if(|when| *when <= now);
+        self.tell_at.take_if(|when| *when <= now);
         if self.close_at.is_some_and(|when| when <= now) {
             self.close();
         }
@@ -328,10 +360,11 @@ impl Task {
     fn end_lease(&mut self) {
         self.client = ConnectionClient::default();
         (self.session, self.close_at) = (None, None);
+        (self.telling, self.tell_at, self.tell_backoff) = (None, None, FIRST_BACKOFF);
         if let Some(held) = self.held.take() {
             held.end();
-            // A candidacy ends when the program has led.
-            self.standing = false;
+            // A candidacy ends when the program has led, unless the program waits for the next lease.
+            self.standing = self.elected.as_ref().is_some_and(|elected| !elected.is_closed());
             self.belief.send_modify(|belief| belief.held = None);
         }
     }
@@ -341,7 +374,7 @@ impl Task {
         self.end_lease();
         let connection = std::mem::replace(&mut self.connection, Connection::Idle);
         let (node, name) = (self.node.clone(), self.config.hold.name.clone());
-        tokio::spawn(async move {
+        crate::spawn(async move {
             // If the node refuses, the end of the connection releases the lease.
             _ = node.resign(&name, &session, Some(to)).await;
             drop(connection);
@@ -355,12 +388,7 @@ impl Task {
             Step::Event(Ok(HoldEvent::Waiting)) => self.backoff = FIRST_BACKOFF,
             Step::Event(Ok(HoldEvent::Leading { session, token, told, deadline, hand_over })) => {
                 self.backoff = FIRST_BACKOFF;
-                let began = self.session.is_none();
                 self.session = session.or(self.session.take());
-                // The value may have changed while the program waited.
-                if began && self.value_order > 0 {
-                    self.tell_value();
-                }
                 self.on_leading(token, told, deadline, hand_over)?;
             }
             Step::Opened(Err(Error::RefusedByNode { reason, .. })) => return Err(reason),
@@ -390,6 +418,10 @@ impl Task {
                 let held = Arc::new(HeldLease::new(Token::after(token - 1), lease.until));
                 self.held = Some(Arc::clone(&held));
                 self.belief.send_modify(|belief| belief.held = Some(Arc::clone(&held)));
+                if let Some(elected) = self.elected.take() {
+                    // If the caller is gone, it has told the task to release the lease.
+                    _ = elected.send(Arc::clone(&held));
+                }
                 held
             }
         };
@@ -435,3 +467,6 @@ async fn observe(node: LocalNode, name: String, belief: Arc<watch::Sender<Belief
         backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,8 @@ const LOST_STATE: Span = Span::from_millis(5_000);
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
     pub(super) election: ElectionName,
+    /// The hash of the election's name.
+    pub(super) name: Name,
     /// The validity of a lease by its holder's clock, from the request on.
     pub(super) validity: Span,
     /// The time at which the known leader last changed.
@@ -106,7 +108,7 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn new(election: ElectionName, validity: Span, now: Time) -> Notes {
-        Notes { election, validity, since: now, leaderless_since: None }
+        Notes { name: election.hash(), election, validity, since: now, leaderless_since: None }
     }
 }
 
@@ -302,7 +304,7 @@ impl Journal {
             }
             Event::Nobody => None,
         };
-        let (since, news) = self.learn(notes.election.hash(), leader, at);
+        let (since, news) = self.learn(notes.name, leader, at);
         notes.since = since;
         if !news {
             return false;

@@ -19,15 +19,17 @@ use self::sessions::{SessionCommand, SessionIds};
 use self::task::{Disk, Handles, Task};
 use super::node_clock::NodeClock;
 use super::output::Output;
-use super::participation::{Belief, Participation};
+use super::participation::{Belief, HeldLease, Participation};
 use super::settings::Settings;
 use super::status::{
     ElectionCounters, GrantedElection, HistoryEntry, KnownElection, Leader, ListedElection, MembershipStatus,
     MismatchedNode, Refusal, Status, VoterContact, VoterStatus,
 };
-use crate::clock::Clock;
+use super::survey::VoterReport;
+use crate::clock::{BootClock, Clock};
 use crate::storage::Storage;
 use suffrage_net::Transport;
+use suffrage_net::transport::udp::Udp;
 
 use crate::Error;
 
@@ -86,6 +88,24 @@ pub struct NodeMetrics {
     pub round_trip: Duration,
     /// The number of messages sent.
     pub messages_sent: u64,
+}
+
+/// The state of a node that costs little to tell: nothing of it grows with the number of elections.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NodeOverview {
+    /// The counters over all elections.
+    pub counters: ElectionCounters,
+    /// The number of elections that the node takes part in.
+    pub elections: usize,
+    /// The last reply of each voter of the cluster.
+    pub voters: Vec<VoterContact>,
+    /// The state of the node as a voter, if it is one.
+    pub voter: Option<VoterStatus>,
+    /// The smoothed time that voters take to answer.
+    pub round_trip: Duration,
+    /// The reports of other voters: whom they hear, and how their clocks go. Voters of an earlier version have none.
+    pub reports: Vec<VoterReport>,
 }
 
 /// An event for the operator of a node.
@@ -159,6 +179,12 @@ enum Command {
         command: ElectionCommand,
         reply: Option<oneshot::Sender<bool>>,
     },
+    /// Makes the node a candidate, until it has led. The reply is its next lease, and not the one that it may hold already:
+    /// the owner of that one has ended it.
+    Campaign {
+        name: Name,
+        elected: oneshot::Sender<Arc<HeldLease>>,
+    },
     SetValue {
         name: Name,
         value: Option<Value>,
@@ -215,6 +241,11 @@ enum Command {
     },
     Metrics {
         reply: oneshot::Sender<NodeMetrics>,
+    },
+    /// Asks the voters for reports if `survey`. The reply has the reports that have come before.
+    Overview {
+        survey: bool,
+        reply: oneshot::Sender<NodeOverview>,
     },
     /// Begins to coordinate a change of the voters. The reply says whether it has begun.
     ChangeVoters {
@@ -316,6 +347,16 @@ impl Node {
         Node::start_on(transport, clock, Box::new(disk), settings)
     }
 
+    /// Starts a node that sends datagrams, by the clock of this machine. The function is not generic: the task of the
+    /// node is compiled in this crate, once.
+    pub fn start_udp(
+        transport: Arc<Udp>,
+        disk: Box<dyn Storage<Saved>>,
+        settings: Settings,
+    ) -> Result<Node, Error> {
+        Node::start_on(transport, BootClock, disk, settings)
+    }
+
     fn start_on(
         transport: impl Transport,
         clock: impl Clock,
@@ -348,7 +389,7 @@ impl Node {
             saving_since: Arc::clone(&saving_since),
         };
         let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
-        let task = tokio::spawn(task.run(start)).abort_handle();
+        let task = crate::spawn(task.run(start)).abort_handle();
         let shared = Shared {
             me,
             settings,
@@ -492,6 +533,11 @@ impl Node {
         self.ask(|reply| Command::Do { name, command, reply: Some(reply) }).await
     }
 
+    /// The next lease of this node: see [`Command::Campaign`].
+    pub(super) async fn next_lease(&self, name: Name) -> Result<Arc<HeldLease>, Error> {
+        self.ask(|elected| Command::Campaign { name, elected }).await
+    }
+
     pub(super) async fn pin(&self, name: Name) -> Result<Option<Lease>, Error> {
         self.ask(|reply| Command::Pin { name, reply }).await
     }
@@ -535,6 +581,17 @@ impl Node {
         // The receiver is closed if the task is gone.
         _ = self.commands.send(Command::Events { sender });
         receiver
+    }
+
+    /// The state of the node that costs little to tell, without reports of other voters.
+    pub async fn overview(&self) -> Result<NodeOverview, Error> {
+        self.ask(|reply| Command::Overview { survey: false, reply }).await
+    }
+
+    /// The state of the node with the reports of other voters that have come, and asks them for new ones. Who shows reports
+    /// repeats this every second.
+    pub async fn survey(&self) -> Result<NodeOverview, Error> {
+        self.ask(|reply| Command::Overview { survey: true, reply }).await
     }
 
     /// The metrics of the node.

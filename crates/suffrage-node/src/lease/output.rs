@@ -9,6 +9,7 @@ use suffrage_net::codec::{Outbox, Protocol};
 
 use serde::{Deserialize, Serialize};
 
+use super::survey::WireReport;
 use super::witness::{DiskStamp, Evidence};
 
 /// An event of one election, as this node knows it.
@@ -85,6 +86,10 @@ pub(super) enum WireItem {
     /// The reply of a voter that does not vote to candidates that ask it. It is for their operators: no election depends
     /// on it.
     NotVoting(Absence),
+    /// Asks a voter whom it hears. The number is in the reply. It is for operators, and has a datagram of its own.
+    ReportQuery(u64),
+    /// The reply to `ReportQuery`.
+    Report(WireReport),
 }
 
 /// The reason why a voter of the configuration does not vote.
@@ -105,6 +110,9 @@ pub(super) struct Content {
     pub(super) outdated: Option<Evidence>,
     /// The last notice that the sender does not vote.
     pub(super) absence: Option<Absence>,
+    /// The number of a query for a report.
+    pub(super) query: Option<u64>,
+    pub(super) report: Option<WireReport>,
 }
 
 /// The longest envelope of one message about an election: five bytes of the envelope's own; the header, with one byte of
@@ -117,13 +125,23 @@ const LONGEST_NAME: usize = 255;
 pub(super) fn content(items: Vec<WireItem>) -> Option<Content> {
     let mut items = items.into_iter();
     let Some(WireItem::Header(header)) = items.next() else { return None };
-    let mut content = Content { header, messages: Vec::new(), disk: None, outdated: None, absence: None };
+    let mut content = Content {
+        header,
+        messages: Vec::new(),
+        disk: None,
+        outdated: None,
+        absence: None,
+        query: None,
+        report: None,
+    };
     for item in items {
         match item {
             WireItem::Message(name, body) => content.messages.push(Message { header, name, body }),
             WireItem::Disk(stamp) => content.disk = Some(stamp),
             WireItem::Outdated(evidence) => content.outdated = Some(evidence),
             WireItem::NotVoting(absence) => content.absence = Some(absence),
+            WireItem::ReportQuery(number) => content.query = Some(number),
+            WireItem::Report(report) => content.report = Some(report),
             WireItem::Header(_) => return None,
         }
     }
@@ -158,6 +176,12 @@ impl Output {
     pub(super) fn push(&mut self, to: NodeId, header: Header, item: &WireItem) -> bool {
         self.set_header(header);
         self.mail.push(to, item).is_ok()
+    }
+
+    /// Asks a voter whom it hears, in a datagram of its own: an older node drops the datagram.
+    pub(super) fn ask_report(&mut self, to: NodeId, header: Header, number: u64) {
+        self.set_header(header);
+        self.mail.push_alone(to, &WireItem::ReportQuery(number)).expect("it is shorter than a message");
     }
 
     /// Makes this the header of later messages.
@@ -324,6 +348,25 @@ mod tests {
         let mut lengths = Vec::new();
         out.mail.flush(|_, datagram| lengths.push(datagram.len()));
         assert!(lengths.len() == 1 && lengths[0] > MAX_PAYLOAD - 100, "{lengths:?} of {MAX_PAYLOAD}");
+    }
+
+    /// A node that does not know the query drops its datagram, and no message with it.
+    #[test]
+    fn a_query_for_a_report_has_a_datagram_of_its_own() {
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        let header = Header { boot: Boot(1), stamp: founding.stamp() };
+        let message = || Message { header, name: Name::of("x"), body: Body::NameQuery };
+        let mut out = Output::new(MAX_PAYLOAD, 1);
+        Turn { me: NodeId(1), now: Time::ZERO, out: &mut out }.send(NodeId(2), message());
+        out.ask_report(NodeId(2), header, 7);
+        Turn { me: NodeId(1), now: Time::ZERO, out: &mut out }.send(NodeId(2), message());
+        let mut contents = Vec::new();
+        out.mail.flush(|_, datagram| {
+            let items = Protocol::named(PROTOCOL).decode::<WireItem>(datagram).unwrap();
+            contents.push(content(items).unwrap());
+        });
+        let shapes: Vec<_> = contents.iter().map(|one| (one.messages.len(), one.query)).collect();
+        assert_eq!(shapes, [(1, None), (0, Some(7)), (1, None)]);
     }
 
     #[test]

@@ -146,13 +146,15 @@ impl Participation {
         self.tell(Action::Stand { once: true });
     }
 
-    /// Like [`campaign`](Participation::campaign), and waits until the node has handled this and all earlier commands: a
-    /// lease that an earlier command released is not in [`belief`](Participation::belief) any more.
-    pub async fn begin_campaign(&self) -> Result<(), Error> {
-        if self.candidate {
-            self.node.act(self.name, Action::Stand { once: true }).await?;
+    /// Like [`campaign`](Participation::campaign), and waits for the lease. A lease that the node holds already is not returned:
+    /// an earlier command has released it or will, or its work has not ended. The node is a candidate until it has another one.
+    /// A caller that does not wait any more must [`release`](Participation::release) the lease, which the node may have by
+    /// then. An observer waits for ever.
+    pub async fn next_lease(&self) -> Result<Arc<HeldLease>, Error> {
+        if !self.candidate {
+            std::future::pending::<()>().await;
         }
-        Ok(())
+        self.node.next_lease(self.name).await
     }
 
     /// Ends the candidacy. If the node leads, it hands over after the stop margin.

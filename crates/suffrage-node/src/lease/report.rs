@@ -30,10 +30,10 @@ pub(super) fn status(
     let lease = election.lease(now);
     let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
     let other = election.leader().map(Leader::of);
-    let name = notes.election.hash();
+    let name = notes.name;
     let leader = own.or(other);
     let token = leader.map(|leader| leader.token);
-    let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.election.hash()));
+    let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.name));
     Status {
         name: election.name().to_string(),
         leader,
@@ -41,7 +41,7 @@ pub(super) fn status(
         value_pending: token.is_some_and(|token| engine.is_value_pending(name, token)),
         leader_age: duration(now.since(notes.since)),
         lease_remaining: lease.map(|lease| duration(lease.valid_until.since(now))),
-        grant_remaining: grant_remaining(now, engine, notes.election.hash()),
+        grant_remaining: grant_remaining(now, engine, notes.name),
         rank: election.attribute(),
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, process};
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Algorithm, Announcement, Command, NodeId, Roster, Span, Term};
-use suffrage_lease::{Options, QuorumLease};
 use suffrage_net::codec::Protocol;
 use suffrage_net::transport::memory::Network;
 use suffrage_node::Error;

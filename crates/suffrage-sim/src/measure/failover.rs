@@ -1,7 +1,8 @@
 //! Measures the leaderless time after the end of a leader with a quorum lease.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Command, Hash, Rng, Roster, Span, Time};
-use suffrage_lease::{Options, QuorumLease, Timings};
+use suffrage_lease::Timings;
 
 use crate::{Fault, Latency, Scenario, World};
 

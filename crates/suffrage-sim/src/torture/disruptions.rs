@@ -41,7 +41,7 @@ pub(super) fn add(scenario: &mut Scenario, disruptions: Vec<(Time, Disruption)>)
 
 #[cfg(test)]
 mod tests {
-    use suffrage_lease::QuorumLease;
+    use suffrage_algorithms::quorum_lease::QuorumLease;
 
     use super::*;
     use crate::{TortureCase, TortureTarget};

@@ -438,8 +438,8 @@ mod tests {
     use super::*;
     use crate::{TortureCase, TortureTarget};
     use std::collections::BTreeSet;
+    use suffrage_algorithms::quorum_lease::QuorumLease;
     use suffrage_core::Algorithm;
-    use suffrage_lease::QuorumLease;
 
     /// The rules of the module's text hold for every case.
     #[test]

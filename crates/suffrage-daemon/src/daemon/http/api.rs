@@ -13,8 +13,8 @@ use super::{App, Problem, check_name, hold, in_time, within};
 use crate::daemon::directory::{MOST_OF_PAGE, PageRequest};
 use crate::daemon::watches::Watched;
 use suffrage_lease::sessions::{
-    CampaignRequest, ClientValue, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply,
-    SessionRequest, longest_wait,
+    CampaignRequest, ClientValue, LONGEST_WAIT, LeaseRequest, SessionError, SessionId, SessionOutcome,
+    SessionReply, SessionRequest,
 };
 use suffrage_node::lease::{
     Belief, CandidateConfig, GrantedElection, KnownElection, Leader, LeaderValue, Name, Status,
@@ -290,7 +290,7 @@ pub(super) async fn campaign(app: &App, request: Request) -> Answer {
         return hold::hold(app, &name, (lease, value), peer).await;
     }
     let value = value_text.is_some().then_some(ClientValue { order: 0, value });
-    let wait = span("wait", wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
+    let wait = span("wait", wait.as_deref(), WAIT)?.min(LONGEST_WAIT);
     // An overflow connection does not wait. Its session is in the queue, and the client polls.
     let wait = if overflow { Span::ZERO } else { wait };
     let session = session_text.as_deref().map(session).transpose()?;
@@ -348,15 +348,31 @@ fn no_session() -> Problem {
 /// The response to a request of a session.
 fn reply(outcome: SessionOutcome) -> Answer {
     match outcome? {
-        SessionReply::Leading { session, token, valid_for } => {
-            let session = session.to_string();
-            let body = json!({ "session": session, "token": token, "valid_for_ms": millis(valid_for) });
+        SessionReply::Leading { session, token, valid_for, waited } => {
+            let body = json!({
+                "session": session.to_string(),
+                "token": token,
+                "valid_for_ms": millis(valid_for),
+                "waited_ms": millis(waited),
+            });
             Ok(json(StatusCode::OK, &body))
+        }
+        // Clients that do not know of turns campaign again after any answer of this status.
+        SessionReply::YourTurn { session, retry_before, waited } => {
+            let body = json!({
+                "session": session.to_string(),
+                "queue_position": 0,
+                "your_turn": true,
+                "retry_before_ms": millis(retry_before),
+                "waited_ms": millis(waited),
+            });
+            Ok(json(StatusCode::ACCEPTED, &body))
         }
         SessionReply::Waiting { session, queue_position, retry_before } => {
             let body = json!({
                 "session": session.to_string(),
                 "queue_position": queue_position,
+                "your_turn": false,
                 "retry_before_ms": millis(retry_before),
             });
             Ok(json(StatusCode::ACCEPTED, &body))

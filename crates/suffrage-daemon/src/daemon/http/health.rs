@@ -19,7 +19,7 @@ use suffrage_core::Span;
 
 use super::exchange::{Answer, Request, json};
 use super::{App, Problem, STOPPING, check_name, elections, in_time, is_stopping};
-use suffrage_node::lease::{Node, NodeMetrics, Status, slow_save};
+use suffrage_node::lease::{Node, Status, VoterContact, slow_save};
 
 /// The age of the last turn from which a node counts as stuck. A node has a turn every second.
 pub(super) const STALE: Span = Span::from_millis(10_000);
@@ -42,7 +42,7 @@ async fn leads(app: &App, request: &Request) -> Result<bool, Problem> {
 /// The only election in which this node is a candidate. Elections that clients only observe do not count.
 async fn only_election(node: &Node) -> Result<Option<Status>, Problem> {
     // Listing many elections is too expensive for an unauthenticated request.
-    let few = in_time(node, node.metrics()).await?.elections <= MOST_LISTED;
+    let few = in_time(node, node.overview()).await?.elections <= MOST_LISTED;
     let mut all = if few { elections(node).await? } else { Vec::new() };
     all.retain(|status| status.candidate);
     if !few || all.len() > 1 {
@@ -85,8 +85,8 @@ pub(super) async fn liveness(app: &App, _: Request) -> Answer {
 }
 
 /// The number of voters that have answered lately.
-pub(super) fn reachable_voters(metrics: &NodeMetrics) -> usize {
-    metrics.voters.iter().filter(|voter| voter.answers()).count()
+pub(super) fn reachable_voters(voters: &[VoterContact]) -> usize {
+    voters.iter().filter(|voter| voter.answers()).count()
 }
 
 /// The reason why a node that cannot save is not ready.
@@ -106,8 +106,8 @@ pub(super) async fn unready(node: &Node, ttl: Span) -> Result<Option<String>, Pr
     if let Some(pending) = node.save_pending().filter(|pending| *pending > ttl) {
         return Ok(Some(slow_save(pending)));
     }
-    let metrics = in_time(node, node.metrics()).await?;
-    if let Some(voter) = metrics.voter {
+    let overview = in_time(node, node.overview()).await?;
+    if let Some(voter) = overview.voter {
         if !voter.votes {
             let lost = "this voter has lost its saved state: remove it from the voters, and add it again";
             return Ok(Some(lost.to_string()));
@@ -120,7 +120,7 @@ pub(super) async fn unready(node: &Node, ttl: Span) -> Result<Option<String>, Pr
             )));
         }
     }
-    let (voters, reachable) = (node.settings().voters.len(), reachable_voters(&metrics));
+    let (voters, reachable) = (node.settings().voters.len(), reachable_voters(&overview.voters));
     let majority = voters / 2 + 1;
     Ok((reachable < majority)
         .then(|| format!("{reachable} of {voters} voters answer this node, but {majority} must")))

@@ -71,7 +71,7 @@ pub(super) async fn hold(
     // One line: a client that does not read gets the latest state when it reads.
     let (lines, body) = mpsc::channel(1);
     let clock = app.node.clock().clone();
-    tokio::spawn(converse(holding, watch, clock, lines));
+    suffrage_node::spawn(converse(holding, watch, clock, lines));
     Ok(stream("application/x-ndjson", "no-store", body))
 }
 

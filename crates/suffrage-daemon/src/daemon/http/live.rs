@@ -32,7 +32,7 @@ pub(super) async fn live(app: &App, request: Request) -> Answer {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
     };
     let (events, body) = mpsc::channel(1);
-    tokio::spawn(tell(app.node.clone(), app.ttl, changes, events));
+    suffrage_node::spawn(tell(app.node.clone(), app.ttl, changes, events));
     Ok(stream("text/event-stream", "no-store", body))
 }
 
@@ -95,12 +95,12 @@ async fn describe(node: &Node, ttl: Span) -> Value {
 
 async fn cluster(node: &Node, ttl: Span) -> Result<Value, Problem> {
     let membership = in_time(node, node.membership()).await?;
-    let metrics = in_time(node, node.metrics()).await?;
-    let mut body = voters::describe(node, &membership, &metrics);
+    let overview = in_time(node, node.survey()).await?;
+    let mut body = voters::describe(node, &membership, &overview);
     body["not_ready"] = json!(health::unready(node, ttl).await?);
-    body["votes"] = json!(metrics.voter.map(|voter| voter.votes && voter.silence_remaining.is_zero()));
-    body["round_trip_ms"] = json!(metrics.round_trip.as_nanos() as f64 / 1e6);
-    let counters = &metrics.counters;
+    body["votes"] = json!(overview.voter.map(|voter| voter.votes && voter.silence_remaining.is_zero()));
+    body["round_trip_ms"] = json!(overview.round_trip.as_nanos() as f64 / 1e6);
+    let counters = &overview.counters;
     body["leader_changes"] =
         json!(counters.leaderships_started + counters.leaders_followed + counters.leaders_granted);
     Ok(body)

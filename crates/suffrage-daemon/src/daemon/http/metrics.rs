@@ -153,7 +153,7 @@ impl Page {
         self.line(format_args!("{name} {}", metrics.mismatched_messages));
         let name = "suffrage_voters_reachable";
         self.gauge(name, "Voters that have answered this node lately, including the node itself.");
-        self.line(format_args!("{name} {}", reachable_voters(metrics)));
+        self.line(format_args!("{name} {}", reachable_voters(&metrics.voters)));
     }
 
     /// Skips elections that are only observed and have no leader, such as mistyped names: they would look like elections

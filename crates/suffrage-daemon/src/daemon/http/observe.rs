@@ -27,7 +27,7 @@ pub(super) async fn observe(app: &App, Request { name, overflow, .. }: Request) 
     let watched = api::watch(app, &name).await?;
     let (events, body) = mpsc::channel(1);
     // A stream does not keep the node running.
-    tokio::spawn(tell(name, app.node.id().0, app.node.clock().clone(), watched, events));
+    suffrage_node::spawn(tell(name, app.node.id().0, app.node.clock().clone(), watched, events));
     Ok(stream("text/event-stream", "no-cache", body))
 }
 

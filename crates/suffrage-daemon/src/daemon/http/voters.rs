@@ -1,10 +1,14 @@
 //! `GET /voters` and `POST /voters`: the voters of the cluster, and changes of them.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use suffrage_core::NodeId;
 use suffrage_node::lease::membership::{Change, ChangeProgress, VoterEntry};
-use suffrage_node::lease::{MembershipStatus, Node, NodeMetrics};
+use suffrage_node::lease::{
+    ClockComparison, MembershipStatus, Node, NodeOverview, ReportedContact, VoterReport,
+};
 use suffrage_node::resolver::check_address;
 
 use super::exchange::{Answer, Request, json};
@@ -73,18 +77,46 @@ pub(super) async fn change(app: &App, request: Request) -> Answer {
 }
 
 async fn body(app: &App, membership: &MembershipStatus) -> Answer {
-    let metrics = in_time(&app.node, app.node.metrics()).await?;
-    Ok(json(StatusCode::OK, &describe(&app.node, membership, &metrics)))
+    let overview = in_time(&app.node, app.node.survey()).await?;
+    Ok(json(StatusCode::OK, &describe(&app.node, membership, &overview)))
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+/// The voters that a voter hears, as it has reported to this node.
+fn hears(report: &VoterReport) -> Vec<Value> {
+    let contact = |contact: &ReportedContact| {
+        json!({
+            "id": contact.voter.0,
+            "answers": contact.hears,
+            "round_trip_ms": contact.round_trip.map(millis),
+        })
+    };
+    report.contacts.iter().map(contact).collect()
+}
+
+/// The clocks of a voter beside those of this node. Both clocks may differ from true time by the drift bound.
+fn clock(drift: f64, clock: &ClockComparison) -> Value {
+    let beyond_drift = clock.rate.map(|rate| rate.difference.abs() - rate.error > 2.0 * drift);
+    json!({
+        "wall_offset_ms": clock.wall_offset * 1e3,
+        "wall_error_ms": clock.wall_error * 1e3,
+        "rate_ppm": clock.rate.map(|rate| rate.difference * 1e6),
+        "rate_error_ppm": clock.rate.map(|rate| rate.error * 1e6),
+        "beyond_drift": beyond_drift,
+    })
 }
 
 /// The JSON object of the voters, as this node knows them.
-pub(super) fn describe(node: &Node, membership: &MembershipStatus, metrics: &NodeMetrics) -> Value {
+pub(super) fn describe(node: &Node, membership: &MembershipStatus, overview: &NodeOverview) -> Value {
     let configuration = &membership.configuration;
     let voter = |voter: &VoterEntry| {
-        let contact = metrics.voters.iter().find(|contact| contact.voter == voter.id);
+        let contact = overview.voters.iter().find(|contact| contact.voter == voter.id);
         let reply_age = contact.and_then(|contact| contact.reply_age).map(|age| age.as_millis() as u64);
-        let round_trip =
-            contact.and_then(|contact| contact.round_trip).map(|time| time.as_nanos() as f64 / 1e6);
+        let round_trip = contact.and_then(|contact| contact.round_trip).map(millis);
+        let report = overview.reports.iter().find(|report| report.voter == voter.id);
         let not_voting = contact.filter(|contact| contact.not_voting.is_some()).map(ToString::to_string);
         json!({
             "id": voter.id.0,
@@ -94,6 +126,8 @@ pub(super) fn describe(node: &Node, membership: &MembershipStatus, metrics: &Nod
             "reply_age_ms": reply_age,
             "round_trip_ms": round_trip,
             "not_voting": not_voting,
+            "hears": report.map(hears),
+            "clock": report.map(|report| clock(node.settings().drift.fraction(), &report.clock)),
         })
     };
     let change = membership.change.as_ref().map(|(change, progress)| {

@@ -109,8 +109,19 @@ impl Client {
         self.ask("POST", path, &body.to_string()).await
     }
 
+    /// Campaigns. A client whose turn it is asks again.
+    async fn campaign_with(&self, name: &str, mut body: Value) -> Answer {
+        loop {
+            let answer = self.post(&format!("/elections/{name}/campaign"), body.clone()).await;
+            if answer.status != 202 || answer.json()["your_turn"] != true {
+                return answer;
+            }
+            body["session"] = answer.json()["session"].clone();
+        }
+    }
+
     pub(crate) async fn campaign(&self, name: &str, ttl: &str, wait: &str) -> Answer {
-        self.post(&format!("/elections/{name}/campaign"), json!({ "ttl": ttl, "wait": wait })).await
+        self.campaign_with(name, json!({ "ttl": ttl, "wait": wait })).await
     }
 
     /// Joins the queue; returns the session and its queue position.
@@ -123,7 +134,7 @@ impl Client {
 
     /// Waits to lead with a session that is in the queue.
     pub(crate) async fn wait_in_line(&self, name: &str, session: &str, wait: &str) -> Answer {
-        self.post(&format!("/elections/{name}/campaign"), json!({ "session": session, "wait": wait })).await
+        self.campaign_with(name, json!({ "session": session, "wait": wait })).await
     }
 
     /// Sends a request with only the session.

@@ -56,13 +56,39 @@ async fn a_waiting_session_polls_and_keeps_its_queue_position() {
     assert!(place["queue_position"] == 0 && place["retry_before_ms"].as_u64().unwrap() >= 1_000, "{place}");
     assert_eq!(client.queue("x", LONG).await.1, 1);
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
-    let body = json!({ "session": waiting, "wait": WAIT });
-    let (next, _) = client.post("/elections/x/campaign", body.clone()).await.leads();
+    let (next, _) = client.wait_in_line("x", waiting, WAIT).await.leads();
     assert!(next > token);
     // A client that missed the reply repeats the request, and continues to lead.
+    let body = json!({ "session": waiting, "wait": WAIT });
     assert_eq!(client.post("/elections/x/campaign", body).await.leads(), (next, waiting.to_string()));
     let unknown = json!({ "session": "0".repeat(32) });
     assert_eq!(client.post("/elections/x/campaign", unknown).await.status, 409);
+}
+
+/// The time of waiting is no part of the lease: the client is told its turn, and leads by a second request.
+#[tokio::test]
+async fn a_client_that_has_waited_is_told_its_turn_first() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let (token, session) = client.campaign("x", LONG, WAIT).await.leads();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        // An eighth of this ttl is a wait.
+        async move { client.post("/elections/x/campaign", json!({ "ttl": "1s", "wait": WAIT })).await }
+    });
+    // It is in the queue when another client is behind it.
+    until(async || client.queue("x", "1s").await.1 > 0).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    let turn = soon(waiting).await.unwrap();
+    let told = turn.json();
+    assert!(turn.status == 202 && told["your_turn"] == true && told["queue_position"] == 0, "{told}");
+    assert!(told["waited_ms"].as_u64() > Some(125) && told["retry_before_ms"] == 1_000, "{told}");
+    assert!(told["token"].is_null() && told["valid_for_ms"].is_null(), "nothing is promised yet: {told}");
+    let leads = client.wait_in_line("x", told["session"].as_str().unwrap(), WAIT).await;
+    assert!(leads.leads().0 > token, "{leads:?}");
+    assert!(leads.json()["waited_ms"].as_u64() >= told["waited_ms"].as_u64(), "{leads:?}");
+    assert!(leads.json()["valid_for_ms"].as_u64() < Some(1_000 - 62), "{leads:?}");
 }
 
 #[tokio::test]

@@ -476,7 +476,7 @@ async fn a_longest_ttl_below_the_default_ttl_serves_every_endpoint() {
     for id in 1..=3 {
         until(async || cluster.client(id).get("/readiness").await.status == 200).await;
     }
-    let campaign = client.post("/elections/x/campaign", json!({ "wait": WAIT })).await;
+    let campaign = client.campaign("x", "800ms", WAIT).await;
     let (token, session) = campaign.leads();
     assert_eq!(events.next().await.unwrap()["token"].as_u64(), Some(token));
     assert_eq!(client.say("x", "resign", &session).await.status, 200);

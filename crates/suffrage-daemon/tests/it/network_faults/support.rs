@@ -262,8 +262,16 @@ impl Cluster {
         self.http(host, path, None)
     }
 
+    /// Posts. A client whose turn it is campaigns again.
     pub(crate) fn post(&self, host: usize, path: &str, said: &Value) -> Option<(u16, Value)> {
-        self.http(host, path, Some(said.to_string()))
+        let mut said = said.clone();
+        loop {
+            let (status, body) = self.http(host, path, Some(said.to_string()))?;
+            if status != 202 || body["your_turn"] != true {
+                return Some((status, body));
+            }
+            said["session"] = body["session"].clone();
+        }
     }
 
     fn http(&self, host: usize, path: &str, said: Option<String>) -> Option<(u16, Value)> {

@@ -104,7 +104,19 @@ impl Nodes {
         body["voters"].as_array().unwrap().iter().map(|voter| voter["id"].as_u64().unwrap()).collect()
     }
 
-    fn post(&self, id: u64, path: &str, body: &Value) -> (u16, Value) {
+    /// Posts. A client whose turn it is campaigns again.
+    fn post(&self, id: u64, path: &str, said: &Value) -> (u16, Value) {
+        let mut said = said.clone();
+        loop {
+            let (status, body) = self.post_once(id, path, &said);
+            if status != 202 || body["your_turn"] != true {
+                return (status, body);
+            }
+            said["session"] = body["session"].clone();
+        }
+    }
+
+    fn post_once(&self, id: u64, path: &str, body: &Value) -> (u16, Value) {
         let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
         let url = format!("http://{}/elections/{path}", self.http[&id]);
         let mut answer =

@@ -8,7 +8,7 @@ type Input = fn(&mut Candidate, &mut Record, Time);
 
 /// A candidate that leads with token 1 until 30.4, at time 2.
 fn leading() -> Harness {
-    let mut harness = Harness::with(Options { stop_margin: MARGIN, ..Options::default() }, 7);
+    let mut harness = Harness::with(Timings { stop_margin: Span::UNIT * MARGIN, ..Timings::of_tests() }, 7);
     harness.input(|candidate, fx, now| candidate.contend(fx, now));
     harness.wait(1);
     harness.replies(1..=3, |request| Reply::Promised { request });

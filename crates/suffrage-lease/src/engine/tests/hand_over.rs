@@ -37,6 +37,56 @@ fn every_hand_over_gives_notice_and_a_release_gives_none() {
     }
 }
 
+/// A node that does not vote, and leads `x`.
+fn leading_without_a_vote() -> (Harness, ElectionIndex) {
+    let mut harness = Harness::of(NodeId(9), EngineConfig::new((1..=3).map(NodeId)), Start::Fresh);
+    let index = harness.leads(at(0), "x");
+    (harness, index)
+}
+
+/// Releases at 10 ms and stands again. True if the node contends at once.
+fn contends_again(harness: &mut Harness) -> bool {
+    harness.sent();
+    harness.command(at(10), "x", Action::Release(None));
+    harness.command(at(10), "x", Action::Stand { once: false });
+    harness.bodies().iter().any(|body| matches!(body, Body::Ask(Ask::Prepare { .. })))
+}
+
+#[test]
+fn a_node_without_a_vote_stands_again_at_once_unless_a_voter_says_that_others_wait() {
+    let contended = || [about(Name::of("x"), Body::Reply(Reply::Contended))];
+    let (mut harness, _) = leading_without_a_vote();
+    assert!(contends_again(&mut harness));
+    let (mut harness, _) = leading_without_a_vote();
+    harness.receive(at(9), NodeId(7), contended());
+    assert!(contends_again(&mut harness), "node 7 does not vote");
+    let (mut harness, index) = leading_without_a_vote();
+    harness.receive(at(9), NodeId(2), contended());
+    assert!(!contends_again(&mut harness));
+    let due = harness.engine.election(index).unwrap().campaign_at;
+    assert!(due.is_some_and(|due| due >= at(10) + MIN_YIELD), "{due:?}");
+    harness.fire_timer(due.unwrap());
+    harness.all_agree(due.unwrap());
+    assert!(harness.engine.lease(due.unwrap(), index).is_some());
+    harness.command(at(20), "x", Action::Release(None));
+    harness.command(at(20), "x", Action::Stand { once: false });
+    harness.all_agree(at(20));
+    assert!(harness.engine.lease(at(20), index).is_some(), "it has yielded once");
+}
+
+/// It may have lost its disk. Other voters take it for one that knows who waits, and tell it nothing.
+#[test]
+fn a_node_of_the_voters_that_does_not_vote_yields_always() {
+    let (mut harness, _) = {
+        let config = EngineConfig::new((1..=3).map(NodeId));
+        let mut harness = Harness::of(ME, config, Start::Recovered(None));
+        let index = harness.leads(at(0), "x");
+        (harness, index)
+    };
+    assert!(harness.engine.voter().is_none());
+    assert!(!contends_again(&mut harness));
+}
+
 #[test]
 fn a_node_leaves_when_it_has_handed_over_and_may_join_again_meanwhile() {
     let (mut harness, index) = leading();

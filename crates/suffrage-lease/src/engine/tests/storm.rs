@@ -331,8 +331,8 @@ fn promises_hold_in_a_storm_of_changes_with_newcomers_and_twins() {
 
 /// The number of storms without a bug.
 const SEEDS: u64 = 60;
-/// The most storms with one.
-const SEEDS_WITH_BUG: u64 = 400;
+/// The most storms with one. Of 6,000 storms, 20 find the bug that is hardest to find, `ReplyBeforeSave`.
+const SEEDS_WITH_BUG: u64 = 2_000;
 
 #[test]
 fn a_storm_of_changes_finds_deliberate_bugs() {

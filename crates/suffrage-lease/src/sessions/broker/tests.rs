@@ -125,6 +125,7 @@ impl Test {
         let word = |outcome: SessionOutcome| match outcome {
             Ok(SessionReply::Leading { token, .. }) => format!("leading {token}"),
             Ok(SessionReply::Waiting { queue_position, .. }) => format!("waiting {queue_position}"),
+            Ok(SessionReply::YourTurn { waited, .. }) => format!("turn after {waited}"),
             Ok(SessionReply::Revoking { within }) => format!("revoking {within}"),
             Ok(other) => format!("{other:?}").to_lowercase(),
             Err(error) => format!("{error:?}").to_lowercase(),
@@ -151,11 +152,15 @@ fn clients_lead_one_after_the_other_each_by_a_lease_of_its_own() {
     test.request(200, SessionRequest::Resign { session: SessionId(1), to: None });
     // The node campaigns again only after it has released.
     test.expect("withdraw, rank 5, campaign", &[(3, "resigned")]);
-    test.lead(300, 8, 3_300);
-    test.expect("pin", &[(2, "leading 8")]);
-    test.request(400, SessionRequest::Renew { session: SessionId(1) });
-    test.request(400, SessionRequest::Renew { session: SessionId(2) });
-    test.expect("", &[(4, "expired"), (5, "leading 8")]);
+    // The second client has waited: its lease begins with another request. Nobody is promised anything before.
+    test.lead(400, 8, 3_400);
+    test.expect("", &[(2, "turn after 390")]);
+    assert!(!test.broker.is_held(Name::of("x")));
+    test.campaign(410, Some(2), TTL);
+    test.expect("pin", &[(4, "leading 8")]);
+    test.request(500, SessionRequest::Renew { session: SessionId(1) });
+    test.request(500, SessionRequest::Renew { session: SessionId(2) });
+    test.expect("", &[(5, "expired"), (6, "leading 8")]);
 }
 
 #[test]
@@ -200,6 +205,14 @@ fn a_lease_of_another_length_is_asked_for_anew() {
     test.lead(100, 7, 3_000);
     test.broker.on_reply_undelivered(at(101), Name::of("x"), RequestId(1), &mut test.fake);
     test.expect("pin, withdraw, leave, join x 6000, rank 5, campaign", &[(1, "leading 7")]);
+    // A client that waits is not told its turn by a lease of another length.
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.campaign(0, None, TTL * 2);
+    test.calls();
+    test.lead(1_000, 7, 3_000);
+    test.broker.on_reply_undelivered(at(1_001), Name::of("x"), RequestId(1), &mut test.fake);
+    test.expect("withdraw, leave, join x 6000, rank 5, campaign", &[(1, "turn after 1000")]);
 }
 
 #[test]
@@ -309,4 +322,33 @@ fn elections_are_limited() {
     test.replies();
     test.campaign(0, None, TTL);
     assert_eq!(test.replies(), [(1, "toomanyelections".to_string())]);
+}
+
+/// A lease is for one client: its rank is the rank of that client, and candidates of other nodes can have the lease before the
+/// node holds it for the next one.
+#[test]
+fn a_client_that_does_not_take_its_turn_costs_one_turn_and_its_lease_goes_to_no_other_client() {
+    for resigns in [false, true] {
+        let mut test = Test::new();
+        let best = LeaseRequest { rank: 9, ..LEASE };
+        let wait = Span::from_millis(10_000);
+        let campaign = CampaignRequest { session: None, lease: best, wait, value: None };
+        test.request(0, SessionRequest::Campaign(campaign));
+        test.campaign(0, None, TTL);
+        test.expect("join x 3000, rank 9, campaign, rank 9, campaign", &[]);
+        test.lead(1_000, 7, 4_000);
+        test.expect("", &[(1, "turn after 1000")]);
+        let mut replies = vec![];
+        if resigns {
+            test.request(1_500, SessionRequest::Resign { session: SessionId(1), to: None });
+            replies.push((3, "resigned"));
+        } else {
+            test.due(2_000);
+        }
+        test.expect("withdraw, rank 5, campaign", &replies);
+        test.lead(2_100, 8, 5_100);
+        test.expect("", &[(2, "turn after 2100")]);
+        test.campaign(2_200, Some(2), TTL);
+        test.expect("pin", &[(test.requests, "leading 8")]);
+    }
 }

@@ -31,7 +31,11 @@ impl Test {
 
     fn leading(&mut self, now: u64, number: u64, token: u64, valid_for: u64) {
         let valid_for = Span::from_millis(valid_for);
-        self.reply(now, number, Ok(SessionReply::Leading { session: SESSION, token, valid_for }));
+        self.reply(
+            now,
+            number,
+            Ok(SessionReply::Leading { session: SESSION, token, valid_for, waited: Span::ZERO }),
+        );
     }
 
     fn due(&mut self, now: u64) {

@@ -163,7 +163,7 @@ fn a_client_that_resigns_or_loses_the_lease_is_told_the_end() {
 #[test]
 fn a_session_by_connection_cannot_be_renewed() {
     let mut queue = led();
-    let renewed = |queue: &mut SessionQueue| queue.renew(at(1_001), at(1_001), A, held(7, 4_000));
+    let renewed = |queue: &mut SessionQueue| queue.renew(at(1_001), A, held(7, 4_000));
     assert_eq!(renewed(&mut queue), Err(SessionError::Expired));
     queue.on_connection_end(at(1_001), RequestId(1), ConnectionEnd::Broken);
     assert_eq!(renewed(&mut queue), Err(SessionError::Expired));

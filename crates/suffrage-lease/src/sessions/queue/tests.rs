@@ -1,6 +1,7 @@
 //! Clients in a queue, with requests at various moments.
 
 use super::*;
+use crate::Drift;
 
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
@@ -21,12 +22,14 @@ fn queue() -> SessionQueue {
     SessionQueue::new(SessionConfig::new("1%".parse().unwrap()))
 }
 
+/// What a client is told if that much is left: less the drift, and a sixteenth of the ttl.
 fn valid(millis: u64) -> Span {
-    "1%".parse::<Drift>().unwrap().validity(Span::from_millis(millis))
+    "1%".parse::<Drift>().unwrap().validity(Span::from_millis(millis)) - Span::from_nanos(TTL.as_nanos() / 16)
 }
 
-fn leading(session: SessionId, token: u64, valid_for: Span) -> SessionOutcome {
-    Ok(SessionReply::Leading { session, token, valid_for })
+/// The client had waited for `waited` milliseconds when it came to lead.
+fn leading(session: SessionId, token: u64, valid_for: Span, waited: u64) -> SessionOutcome {
+    Ok(SessionReply::Leading { session, token, valid_for, waited: Span::from_millis(waited) })
 }
 
 fn waiting(session: SessionId, queue_position: usize) -> SessionOutcome {
@@ -74,14 +77,14 @@ fn grant(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) -> Replies
     replies
 }
 
-/// A leads with token 7 since 1,000, by a lease of the node until 4,000; its request came at 500.
+/// A leads with token 7 since 1,000, by a lease of the node until 4,000; its request came at 900.
 fn led() -> SessionQueue {
     let mut queue = queue();
-    enter(&mut queue, 500, 1, A, 10_000);
-    assert_idle(&mut queue, 500, None);
-    // The end is at 4,000, as seen from 500.
+    enter(&mut queue, 900, 1, A, 10_000);
+    assert_idle(&mut queue, 900, None);
+    // The end is at 4,000, as seen from 1,000.
     let replies = grant(&mut queue, 1_000, held(7, 4_000));
-    assert_eq!(replies, [(RequestId(1), leading(A, 7, valid(3_500)))]);
+    assert_eq!(replies, [(RequestId(1), leading(A, 7, valid(3_000), 100))]);
     queue
 }
 
@@ -114,27 +117,91 @@ fn no_client_outlives_the_nodes_lease_nor_its_session_whatever_the_clocks() {
     }
 }
 
+/// A lease that a client could count from before its wait would be over when it is told: it is told its turn first.
 #[test]
-fn waiting_costs_no_more_than_a_quarter_of_a_lease() {
-    for (drift, ttl) in [("0%", 3_000), ("1%", 200), ("1%", 3_000), ("10%", 1_000)] {
-        let drift: Drift = drift.parse().unwrap();
-        let (ttl, wait) = (Span::from_millis(ttl), longest_wait(drift, Span::from_millis(ttl)));
-        let left = drift.validity(wait + ttl).as_nanos() as f64 - wait.as_nanos() as f64;
-        assert!(left >= 0.55 * ttl.as_nanos() as f64, "{drift} {ttl}: {left}");
-        assert!(wait <= LONGEST_WAIT);
-    }
+fn a_client_that_has_waited_is_told_its_turn_and_leads_by_a_second_request() {
+    let turn = |session, waited| {
+        let (retry_before, waited) = (Span::from_millis(1_000), Span::from_millis(waited));
+        Ok(SessionReply::YourTurn { session, retry_before, waited })
+    };
+    let mut queue = queue();
+    enter(&mut queue, 0, 1, A, 30_000);
+    enter(&mut queue, 0, 2, B, 30_000);
+    let mut replies = Vec::new();
+    assert!(!queue.tell_turn(at(375), &mut replies), "an eighth of the ttl is no wait");
+    assert!(queue.tell_turn(at(5_000), &mut replies));
+    assert_eq!(std::mem::take(&mut replies), [(RequestId(1), turn(A, 5_000))]);
+    // The node keeps its lease for A, which leads by its second request. It has not waited.
+    assert_idle(&mut queue, 5_999, held(7, 9_000));
+    assert_eq!(ask_again(&mut queue, 5_999, 3, A, 30_000), []);
+    assert!(!queue.tell_turn(at(5_999), &mut replies));
+    let replies = grant(&mut queue, 5_999, held(7, 9_000));
+    let Ok(SessionReply::Leading { valid_for, waited, .. }) = replies[0].1 else { panic!("{replies:?}") };
+    assert_eq!((valid_for, waited), (valid(3_000), Span::from_millis(5_999)));
 }
 
 #[test]
-fn a_lease_is_renewed_from_the_moment_the_request_came() {
+fn a_turn_that_nobody_takes_passes_to_the_next_client_with_another_lease() {
+    for known in [false, true] {
+        let mut queue = queue();
+        enter(&mut queue, 0, 1, A, if known { 10 } else { 30_000 });
+        enter(&mut queue, 0, 2, B, 30_000);
+        if known {
+            reconcile(&mut queue, 10, None);
+            assert_eq!(ask_again(&mut queue, 20, 5, A, 30_000), []);
+        }
+        let mut replies = Vec::new();
+        assert!(queue.tell_turn(at(5_000), &mut replies));
+        // A client that does not know its session cannot come back.
+        queue.on_reply_undelivered(at(5_000), replies[0].0);
+        if known {
+            assert_idle(&mut queue, 5_999, held(7, 8_000));
+            assert_eq!(queue.next_due(), at(6_000));
+        }
+        let now = if known { 6_000 } else { 5_000 };
+        if !known {
+            // The node has not reconciled since it holds the lease: it is for B.
+            assert_eq!(reconcile(&mut queue, now, held(7, 8_000)).0, QueueAction::Offer(LEASE));
+        } else {
+            assert_eq!(reconcile(&mut queue, now, held(7, 8_000)).0, QueueAction::Release(None));
+            assert_idle(&mut queue, now, None);
+            assert_eq!(reconcile(&mut queue, now, held(8, 9_000)).0, QueueAction::Offer(LEASE));
+        }
+        replies.clear();
+        assert!(queue.tell_turn(at(now), &mut replies));
+        assert_eq!(replies[0].0, RequestId(2));
+        let late = ask_again(&mut queue, 6_001, 3, A, 30_000);
+        assert_eq!(late, [(RequestId(3), Err(SessionError::Expired))]);
+        assert_eq!(ask_again(&mut queue, 6_001, 4, B, 30_000), []);
+        let lease = if known { held(8, 9_000) } else { held(7, 8_000) };
+        assert_eq!(grant(&mut queue, 6_001, lease)[0].0, RequestId(4));
+    }
+}
+
+/// The node's lease may end while a client has its turn: the client waits on, and has its turn again.
+#[test]
+fn a_turn_without_a_lease_is_a_place_in_the_queue() {
+    let mut queue = queue();
+    enter(&mut queue, 0, 1, A, 30_000);
+    let mut replies = Vec::new();
+    assert!(queue.tell_turn(at(5_000), &mut replies));
+    assert_eq!(ask_again(&mut queue, 5_100, 2, A, 30_000), []);
+    assert_idle(&mut queue, 5_100, None);
+    assert_eq!(queue.wanted(), Some(LEASE));
+    assert!(queue.tell_turn(at(6_000), &mut replies));
+    assert_eq!((replies.len(), replies[1].0), (2, RequestId(2)));
+}
+
+#[test]
+fn a_lease_is_renewed_from_the_reply_on() {
     let mut queue = led();
-    let renewed = queue.renew(at(2_600), at(2_500), A, held(7, 5_000));
-    assert_eq!(renewed, leading(A, 7, valid(2_500)));
+    let renewed = queue.renew(at(2_600), A, held(7, 5_000));
+    assert_eq!(renewed, leading(A, 7, valid(2_400), 100));
     // The session ends before the node's lease does.
-    let renewed = queue.renew(at(2_600), at(2_500), A, held(8, 9_000));
-    assert_eq!(renewed, leading(A, 8, valid(3_100)));
-    assert_eq!(queue.renew(at(2_600), at(2_600), B, held(8, 9_000)), Err(SessionError::Expired));
-    let leaderless = queue.renew(at(2_600), at(2_600), A, None);
+    let renewed = queue.renew(at(2_600), A, held(8, 9_000));
+    assert_eq!(renewed, leading(A, 8, valid(3_000), 100));
+    assert_eq!(queue.renew(at(2_600), B, held(8, 9_000)), Err(SessionError::Expired));
+    let leaderless = queue.renew(at(2_600), A, None);
     assert_eq!(leaderless, Err(SessionError::Expired), "the node does not lead");
 }
 
@@ -144,18 +211,21 @@ fn a_session_that_is_not_renewed_ends_and_the_next_client_needs_another_lease() 
     enter(&mut queue, 1_500, 2, B, 60_000);
     assert_idle(&mut queue, 3_999, held(7, 6_000));
     assert_eq!((queue.next_due(), queue.wanted()), (at(4_000), None));
-    assert_eq!(queue.renew(at(4_000), at(3_999), A, held(7, 6_000)), Err(SessionError::Expired));
+    assert_eq!(queue.renew(at(4_000), A, held(7, 6_000)), Err(SessionError::Expired));
     assert_eq!(reconcile(&mut queue, 4_000, held(7, 6_000)).0, QueueAction::Release(None));
     assert_eq!(queue.wanted(), Some(LEASE), "the node campaigns again, for B");
     assert_idle(&mut queue, 4_001, None);
-    assert_eq!(grant(&mut queue, 4_100, held(8, 7_000)), [(RequestId(2), leading(B, 8, valid(5_500)))]);
+    assert_eq!(
+        grant(&mut queue, 4_100, held(8, 7_000)),
+        [(RequestId(2), leading(B, 8, valid(2_900), 2_600))]
+    );
 }
 
 #[test]
 fn the_lease_of_a_client_that_resigns_is_released_at_once() {
     let mut queue = led();
     assert_eq!(queue.resign(A, Some(NodeId(2)), &mut Vec::new()), Ok(SessionReply::Resigned));
-    assert_eq!(queue.renew(at(1_001), at(1_001), A, held(7, 4_000)), Err(SessionError::Expired));
+    assert_eq!(queue.renew(at(1_001), A, held(7, 4_000)), Err(SessionError::Expired));
     assert_eq!(reconcile(&mut queue, 1_001, held(7, 4_000)).0, QueueAction::Release(Some(NodeId(2))));
     assert!(queue.is_empty());
     assert_eq!(queue.resign(A, None, &mut Vec::new()), Err(SessionError::Expired));
@@ -175,7 +245,7 @@ fn a_waiting_client_that_resigns_leaves_the_queue() {
 fn a_promise_is_kept_when_an_operator_revokes() {
     let mut queue = led();
     assert_eq!(queue.revoke(at(1_500), Some(NodeId(3))), Some(Span::from_millis(2_500)));
-    assert_eq!(queue.renew(at(2_000), at(2_000), A, held(7, 5_000)), Err(SessionError::Revoked));
+    assert_eq!(queue.renew(at(2_000), A, held(7, 5_000)), Err(SessionError::Revoked));
     assert_idle(&mut queue, 3_999, held(7, 6_000));
     let mut patient = led();
     patient.revoke(at(1_500), Some(NodeId(3)));
@@ -200,7 +270,10 @@ fn a_place_in_the_queue_is_kept_for_a_while() {
     // A hung up in the meantime, and never comes back.
     queue.on_reply_undelivered(at(2_500), RequestId(3));
     assert_idle(&mut queue, 5_499, held(5, 7_000));
-    assert_eq!(grant(&mut queue, 5_500, held(5, 7_000))[0].0, RequestId(2), "A was never told the token");
+    // The lease was for A: other nodes have their chance before B.
+    assert_eq!(reconcile(&mut queue, 5_500, held(5, 7_000)).0, QueueAction::Release(None));
+    assert_idle(&mut queue, 5_500, None);
+    assert_eq!(grant(&mut queue, 5_500, held(6, 8_000))[0].0, RequestId(2));
     let again = ask_again(&mut queue, 5_600, 4, A, 3_000);
     assert_eq!(again, [(RequestId(4), Err(SessionError::Expired))]);
 }
@@ -272,7 +345,7 @@ fn a_hang_up_after_the_reply_changes_nothing() {
     assert_idle(&mut queue, 1_001, held(7, 4_000));
     assert!(queue.is_held_by(A));
     // Nor does a reply that was not delivered, if a later one was.
-    queue.renew(at(1_100), at(1_100), A, held(7, 4_000)).unwrap();
+    queue.renew(at(1_100), A, held(7, 4_000)).unwrap();
     queue.on_reply_undelivered(at(1_101), RequestId(1));
     assert!(queue.is_held_by(A));
 }

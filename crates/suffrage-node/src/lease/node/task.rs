@@ -2,6 +2,7 @@
 
 mod moves;
 mod saves;
+mod surveys;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -15,8 +16,8 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, Header, JoinError, Lease,
-    NOTICE_SLACK, Name, Report, Saved, Timer, Token,
+    Action, Ask, Body, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, NOTICE_SLACK,
+    Name, Report, Saved, Timer, Token,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -26,17 +27,17 @@ use tokio::task::{JoinError as TaskError, JoinHandle};
 use self::saves::{Write, finished};
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, NodeEvent, NodeMetrics, NodeState};
-use crate::Error;
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
 use crate::lease::output::{Content, ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, content};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{KnownElection, Leader, LeaderValue, Status};
+use crate::lease::survey::Survey;
 use crate::lease::witness::Witness;
 use crate::storage::Storage;
 
-/// The most datagrams, and the most commands, of one turn. Messages of one turn to one peer share datagrams; a small
+/// The most datagrams, and the most commands, of one half of a turn. Messages of one turn to one peer share datagrams; a small
 /// number keeps the answers to handles quick.
 const TURN: usize = 64;
 /// The longest time between two turns. The time of the last turn shows that the task is not stuck.
@@ -51,6 +52,8 @@ struct Local {
     notes: Notes,
     belief: watch::Sender<Belief>,
     held: Option<Arc<HeldLease>>,
+    /// Gets the next lease: see [`Command::Campaign`].
+    elected: Option<oneshot::Sender<Arc<HeldLease>>>,
 }
 
 impl Drop for Local {
@@ -79,6 +82,8 @@ pub(super) struct Task<T, C> {
     pub(super) sessions: Sessions,
     /// Elections whose applications learned too late that the node hands over.
     late_notices: Vec<ElectionIndex>,
+    /// Elections whose leases have ended while the application waits for the next one.
+    stand_again: Vec<ElectionIndex>,
     /// Receives events for the operator.
     events: Option<mpsc::UnboundedSender<NodeEvent>>,
     /// When each node was last told that this voter does not vote.
@@ -95,6 +100,7 @@ pub(super) struct Task<T, C> {
     /// The write that is under way, off the task.
     write: Option<JoinHandle<Write>>,
     witness: Witness,
+    survey: Survey,
     /// Whether another node knows saves that the disk of this node's voter has lost.
     outdated: bool,
     handles: Handles,
@@ -143,6 +149,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             pinned: Vec::new(),
             sessions: Sessions::default(),
             late_notices: Vec::new(),
+            stand_again: Vec::new(),
             events: None,
             told_absence: BTreeMap::new(),
             told_moves: BTreeMap::new(),
@@ -153,6 +160,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             disk: Some(disk),
             write: None,
             witness: Witness::default(),
+            survey: Survey::default(),
             outdated: false,
             handles,
             draining: false,
@@ -196,6 +204,12 @@ impl<T: Transport, C: Clock> Task<T, C> {
         let (me, delay) = (self.engine().me(), self.engine().config().delay);
         let mut turn = Turn { me, now, out: &mut self.out };
         let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        self.after_input(now);
+        result
+    }
+
+    /// Acts on everything that an input has changed.
+    fn after_input(&mut self, now: Time) {
         for (voter, at) in self.out.asked.drain(..) {
             self.journal.on_asked(voter, at);
         }
@@ -209,7 +223,6 @@ impl<T: Transport, C: Clock> Task<T, C> {
             }
         }
         self.publish_events();
-        result
     }
 
     /// Publishes beliefs after every input, before the next one: a lease is not released before the application knows
@@ -222,6 +235,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
         }
         (self.out.events, self.recorded) = (events, 0);
         self.pin_late_notices();
+        self.stand_again();
     }
 
     /// Records a report of the engine, and passes it to the operator.
@@ -290,6 +304,28 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 }
             }
         }
+        self.drain_inputs().await?;
+        if !self.out.is_empty() {
+            // Tokio runs a task right after the one that has woken it, so that this one would send a datagram for each
+            // command. Whoever is about to give commands does so first, and all of them share datagrams.
+            tokio::task::yield_now().await;
+            self.drain_inputs().await?;
+        }
+        if self.outdated {
+            return Err(self.set_aside().await);
+        }
+        let now = self.clock.now();
+        if self.out.due.take_if(|due| *due <= now).is_some() {
+            self.input(now, |node, cx| node.on_timer(cx, Timer));
+        }
+        self.stopping |= !self.carry_out().await;
+        // Leases whose work goes on are handed over after the stop margin.
+        self.stopping |= self.draining && self.engine().is_empty();
+        Ok(())
+    }
+
+    /// Hands the inputs that are ready to the engine: at most [`TURN`] of each kind.
+    async fn drain_inputs(&mut self) -> io::Result<()> {
         for _ in 0..TURN {
             match self.handles.commands.try_recv() {
                 Ok(command) => self.on_command(Some(command)),
@@ -302,16 +338,6 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 None => break,
             }
         }
-        if self.outdated {
-            return Err(self.set_aside().await);
-        }
-        let now = self.clock.now();
-        if self.out.due.take_if(|due| *due <= now).is_some() {
-            self.input(now, |node, cx| node.on_timer(cx, Timer));
-        }
-        self.stopping |= !self.carry_out().await;
-        // Leases whose work goes on are handed over after the stop margin.
-        self.stopping |= self.draining && self.engine().is_empty();
         Ok(())
     }
 
@@ -328,13 +354,14 @@ impl<T: Transport, C: Clock> Task<T, C> {
             return Wake::Timer;
         }
         tokio::select! {
-            // This order keeps a flood of datagrams from delaying commands and timers. No input starves another: every
-            // turn handles inputs of each kind.
+            // This order keeps a flood of datagrams from delaying commands. No input starves another: every turn handles
+            // inputs of each kind, and what is due. The timer comes last, because it costs more to set than to read a
+            // datagram that is there.
             biased;
             command = self.handles.commands.recv() => Wake::Command(command),
             written = finished(&mut self.write) => Wake::Written(written),
-            () = self.clock.sleep_until(due) => Wake::Timer,
             received = self.transport.receive() => Wake::Datagram(received),
+            () = self.clock.sleep_until(due) => Wake::Timer,
         }
     }
 
@@ -349,6 +376,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             Ok(content) => {
                 self.journal.on_messages(now, from, &content.messages);
                 self.exchange_absence(now, from, &content);
+                self.exchange_reports(now, from, &content);
                 // Each message is an input of its own: the engine keeps the reports of one input.
                 for message in content.messages {
                     self.note_hand_over_request(now, from, &message);
@@ -380,37 +408,12 @@ impl<T: Transport, C: Clock> Task<T, C> {
         }
     }
 
-    /// Whether the sender is a voter whose disk went back, so that its messages do not count. Tells it so.
-    fn is_outdated(&mut self, from: NodeId, Content { header, disk, outdated, .. }: &Content) -> bool {
-        if let (Some(evidence), Some(own)) = (outdated, self.out.disk) {
-            self.outdated |= evidence.convicts(own, self.engine().boot());
-        }
-        if let Some(evidence) = disk.and_then(|stamp| self.witness.note(from, header.boot, stamp)) {
-            let (boot, stamp) = (self.engine().boot(), self.engine().configuration().stamp());
-            self.out.tell_outdated(Header { boot, stamp }, from, evidence);
-        }
-        self.witness.is_outdated(from, header.boot)
-    }
-
-    /// Sets the state of the voter aside, so that the node does not vote when it is started again. Returns the reason.
-    async fn set_aside(&mut self) -> io::Error {
-        if self.write.is_some()
-            && let Ok((disk, _)) = finished(&mut self.write).await
-        {
-            self.disk = Some(disk);
-        }
-        let Some(mut disk) = self.disk.take() else { return io::Error::other(Error::OutdatedState) };
-        match tokio::task::spawn_blocking(move || disk.set_aside()).await {
-            Ok(Err(error)) => io::Error::other(format!("{}, which failed: {error}", Error::OutdatedState)),
-            Ok(Ok(())) | Err(_) => io::Error::other(Error::OutdatedState),
-        }
-    }
-
     /// Publishes the configuration if it has changed. The configuration is durable by then.
     fn publish_configuration(&mut self) {
         let configuration = self.node.engine().configuration();
         if !Arc::ptr_eq(&self.handles.configuration.borrow(), configuration) {
             self.journal.set_voters(&configuration.ids());
+            self.survey.set_voters(&configuration.ids());
             self.handles.configuration.send_replace(Arc::clone(configuration));
         }
     }
@@ -451,7 +454,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             let local = self.locals.get_mut(index).and_then(Option::as_mut);
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
-            let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
+            let state = engine.index_of(local.notes.name).and_then(|it| engine.election(it));
             // The end of a lease that is handed over moves without a renewal.
             if matches!(event, Event::Renewed { .. }) && state.is_some_and(|it| it.hand_over().is_some()) {
                 continue;
@@ -459,7 +462,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             let stands = state.is_some_and(|state| state.stands());
             self.out.events[place].news = self.journal.record(&mut local.notes, at, event, stands);
             if matches!(event, Event::Led { .. }) {
-                self.journal.forget_refusal(local.notes.election.hash());
+                self.journal.forget_refusal(local.notes.name);
             }
         }
         self.recorded = self.out.events.len();
@@ -477,11 +480,24 @@ impl<T: Transport, C: Clock> Task<T, C> {
         }
     }
 
+    /// A candidacy ends with a leadership. It begins again for an application that waits for a later lease than the one that
+    /// has ended: see [`Command::Campaign`].
+    fn stand_again(&mut self) {
+        if self.stand_again.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        for index in std::mem::take(&mut self.stand_again) {
+            self.act(now, index, Action::Stand { once: true });
+        }
+    }
+
     /// Publishes an event of an election to the handles.
     fn publish(&mut self, ElectionEvent { index, epoch, at, event, news }: ElectionEvent) {
         let me = self.engine().me();
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
+        let mut elected = None;
         let leader = match event {
             Event::Renewed { valid_until } => {
                 let state = self.node.engine().election(ElectionIndex::from(index));
@@ -502,7 +518,10 @@ impl<T: Transport, C: Clock> Task<T, C> {
             Event::Led { token, valid_until } => {
                 match &local.held {
                     Some(held) => held.renew_with_token(token, valid_until),
-                    None => local.held = Some(Arc::new(HeldLease::new(token, valid_until))),
+                    None => {
+                        local.held = Some(Arc::new(HeldLease::new(token, valid_until)));
+                        elected = local.elected.take();
+                    }
                 }
                 Some(Leader { node: me, token })
             }
@@ -513,12 +532,20 @@ impl<T: Transport, C: Clock> Task<T, C> {
             && let Some(held) = local.held.take()
         {
             held.end();
+            if local.elected.as_ref().is_some_and(|elected| !elected.is_closed()) {
+                self.stand_again.push(ElectionIndex::from(index));
+            }
         }
-        let name = local.notes.election.hash();
+        let name = local.notes.name;
         let value =
             leader.and_then(|leader| self.node.engine().value(name, leader.token)).map(LeaderValue::new);
         let belief = Belief { leader, value, since: at, held: local.held.clone() };
         let before = local.belief.send_replace(belief);
+        // After the belief, by which the application learns that it has lost the lease.
+        if let (Some(elected), Some(held)) = (elected, &local.held) {
+            // If the caller is gone, it has told the node to release the lease.
+            _ = elected.send(Arc::clone(held));
+        }
         if before.leader != leader
             && news
             && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
@@ -551,6 +578,14 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 }
                 if let Some(reply) = reply {
                     _ = reply.send(index.is_some());
+                }
+            }
+            Some(Command::Campaign { name, elected }) => {
+                if let Some(index) = self.engine().index_of(name)
+                    && let Some(Some(local)) = self.locals.get_mut(index.index())
+                {
+                    local.elected = Some(elected);
+                    self.act(now, index, Action::Stand { once: true });
                 }
             }
             Some(Command::SetValue { name, value }) => {
@@ -589,6 +624,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
                 _ = reply.send(self.journal.history.entries(now, name));
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
+            Some(Command::Overview { survey, reply }) => _ = reply.send(self.overview(now, survey)),
             Some(Command::ChangeVoters { change, reply }) => {
                 _ = reply.send(self.input(now, |node, cx| node.start_change(cx, change)));
             }
@@ -681,7 +717,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
             }
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, value: None, since: now, held: None });
-                *empty = Some(Local { notes, belief, held: None });
+                *empty = Some(Local { notes, belief, held: None, elected: None });
             }
         }
     }
@@ -699,7 +735,7 @@ impl<T: Transport, C: Clock> Task<T, C> {
         self.record_events();
         self.out.end_epoch(index.index());
         if let Some(local) = self.locals.get_mut(index.index()).and_then(Option::take) {
-            let name = local.notes.election.hash();
+            let name = local.notes.name;
             self.journal.forget_refusal(name);
             self.forget_leader(now, name);
         }

@@ -120,3 +120,72 @@ async fn a_request_to_hand_over_is_told_once_by_both_nodes() {
     assert_eq!(events(&mut asked), [NodeEvent::AskedToHandOver { election, by: NodeId(2), to: None }]);
     assert_eq!((held.asked_by(), held.hands_over()), (Some(NodeId(2)), true));
 }
+
+/// The voters that each voter does not hear, as node 1 shows it: its own contacts, and the reports of the others.
+async fn deaf(node: &Node) -> Vec<(u64, Vec<u64>)> {
+    let overview = node.survey().await.unwrap();
+    let own = overview.voters.iter().filter(|contact| !contact.answers()).map(|contact| contact.voter.0);
+    let others = overview.reports.iter().map(|report| {
+        let unheard = report.contacts.iter().filter(|contact| contact.hears != Some(true));
+        (report.voter.0, unheard.map(|contact| contact.voter.0).collect())
+    });
+    std::iter::once((node.id().0, own.collect())).chain(others).collect()
+}
+
+/// Surveys every second, until the node shows this.
+async fn shows(node: &Node, wanted: &[(u64, Vec<u64>)]) {
+    let shown = async {
+        while deaf(node).await != wanted {
+            after(TTL).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(120), shown).await.is_err() {
+        panic!("{:?} and not {wanted:?}", deaf(node).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_shows_who_hears_whom() {
+    let (network, clock) = (Network::new(14), TokioClock::new());
+    let nodes = start(&network, clock);
+    let mut observed = Vec::new();
+    for node in &nodes {
+        observed.push(node.observe("probe").await.unwrap());
+    }
+    shows(&nodes[0], &[(1, vec![]), (2, vec![]), (3, vec![])]).await;
+    // Node 1 hears both others, and cannot know of this cut by itself.
+    network.cut(NodeId(3), NodeId(2));
+    shows(&nodes[0], &[(1, vec![]), (2, vec![3]), (3, vec![2])]).await;
+    network.heal();
+    shows(&nodes[0], &[(1, vec![]), (2, vec![]), (3, vec![])]).await;
+    // Rates are compared over ten seconds at least.
+    after(TTL * 15).await;
+    shows(&nodes[0], &[(1, vec![]), (2, vec![]), (3, vec![])]).await;
+    let overview = nodes[0].survey().await.unwrap();
+    let reported = &overview.reports[0];
+    let trip = reported.contacts[0].round_trip.unwrap();
+    assert!(trip >= Duration::from_millis(2) && trip <= Duration::from_millis(7), "{trip:?}");
+    // All nodes have the same clock.
+    let rate = reported.clock.rate.unwrap();
+    assert!(rate.difference.abs() <= rate.error && rate.error < 0.001, "{rate:?}");
+    // A voter that does not answer has no report.
+    nodes[2].abort();
+    shows(&nodes[0], &[(1, vec![3]), (2, vec![3])]).await;
+}
+
+/// Nobody asks for reports unless somebody shows them, and an answer is sent to those that ask only.
+#[tokio::test(start_paused = true)]
+async fn without_a_survey_no_voter_reports() {
+    let (network, clock) = (Network::new(15), TokioClock::new());
+    let nodes = start(&network, clock);
+    let _observed = nodes[0].observe("probe").await.unwrap();
+    after(TTL * 10).await;
+    assert_eq!(nodes[0].overview().await.unwrap().reports, []);
+    assert_eq!(nodes[1].overview().await.unwrap().reports, []);
+    nodes[0].survey().await.unwrap();
+    after(TTL).await;
+    assert_eq!(nodes[0].overview().await.unwrap().reports.len(), 2);
+    assert_eq!(nodes[1].overview().await.unwrap().reports, []);
+    after(TTL * 10).await;
+    assert_eq!(nodes[0].overview().await.unwrap().reports, [], "they are too old");
+}

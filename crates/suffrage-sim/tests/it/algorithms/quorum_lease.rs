@@ -13,3 +13,4 @@ mod notice;
 mod partitions;
 mod storm_scenarios;
 mod storms;
+mod yielding;

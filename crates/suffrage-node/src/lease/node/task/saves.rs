@@ -1,10 +1,11 @@
-//! Writes to the disk.
+//! Writes to the disk, and disks that went back.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use suffrage_core::Process as _;
-use suffrage_lease::Saved;
+use suffrage_core::{NodeId, Process as _};
+use suffrage_lease::{Header, Saved};
 use suffrage_net::Transport;
 use tokio::task::{JoinError as TaskError, JoinHandle};
 
@@ -12,6 +13,7 @@ use super::super::{NOT_SAVING, NodeState};
 use super::{Disk, Task};
 use crate::Error;
 use crate::clock::Clock;
+use crate::lease::output::Content;
 use crate::lease::witness::DiskStamp;
 
 /// The time between two attempts to save.
@@ -96,6 +98,36 @@ impl<T: Transport, C: Clock> Task<T, C> {
             }
             self.start_write(saved.clone());
             last = finished(&mut self.write).await;
+        }
+    }
+
+    /// Whether the sender is a voter whose disk went back, so that its messages do not count. Tells it so.
+    pub(super) fn is_outdated(
+        &mut self,
+        from: NodeId,
+        Content { header, disk, outdated, .. }: &Content,
+    ) -> bool {
+        if let (Some(evidence), Some(own)) = (outdated, self.out.disk) {
+            self.outdated |= evidence.convicts(own, self.engine().boot());
+        }
+        if let Some(evidence) = disk.and_then(|stamp| self.witness.note(from, header.boot, stamp)) {
+            let (boot, stamp) = (self.engine().boot(), self.engine().configuration().stamp());
+            self.out.tell_outdated(Header { boot, stamp }, from, evidence);
+        }
+        self.witness.is_outdated(from, header.boot)
+    }
+
+    /// Sets the state of the voter aside, so that the node does not vote when it is started again. Returns the reason.
+    pub(super) async fn set_aside(&mut self) -> io::Error {
+        if self.write.is_some()
+            && let Ok((disk, _)) = finished(&mut self.write).await
+        {
+            self.disk = Some(disk);
+        }
+        let Some(mut disk) = self.disk.take() else { return io::Error::other(Error::OutdatedState) };
+        match tokio::task::spawn_blocking(move || disk.set_aside()).await {
+            Ok(Err(error)) => io::Error::other(format!("{}, which failed: {error}", Error::OutdatedState)),
+            Ok(Ok(())) | Err(_) => io::Error::other(Error::OutdatedState),
         }
     }
 }

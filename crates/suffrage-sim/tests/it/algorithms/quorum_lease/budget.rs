@@ -5,10 +5,10 @@ mod alone;
 
 use std::sync::LazyLock;
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Attribute, Command, Message as _, Roster, Span, Time};
 use suffrage_lease::{
-    Ask, Body, Budget, Deployment, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request,
-    Timings, Token,
+    Ask, Body, Budget, Deployment, Load, Message, Name, RENEWAL_BYTES, Reply, Request, Timings, Token,
 };
 use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};

@@ -1,7 +1,8 @@
 //! Each deliberate bug is found by the same storms that the correct code passes.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Command, Rng, Roster, Span};
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Fault, Scenario};
 

@@ -1,7 +1,8 @@
 //! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, pause and hand
 //! over. The invariants of leaders are checked for the clients.
 
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
 use crate::algorithms::seeds;
@@ -48,6 +49,15 @@ fn each_deliberate_bug_in_the_sessions_makes_two_leaders() {
     ] {
         assert!(makes_two_leaders(bug, most), "{bug:?}");
     }
+}
+
+/// A client that dies when it is its turn must not keep the others from leading.
+#[test]
+fn a_turn_that_never_passes_is_found() {
+    let found = tortured(Some(Bug::EndlessTurn))
+        .take(300)
+        .any(|(_, outcome)| outcome.violations.iter().any(|it| it.invariant == "termination"));
+    assert!(found);
 }
 
 #[test]

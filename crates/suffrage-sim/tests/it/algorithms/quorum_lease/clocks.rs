@@ -1,8 +1,8 @@
 //! The clock assumptions of safety: rates within the drift bound, and no jumps. Clocks within the bound are safe, and
 //! clocks outside of it break safety.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Command, NodeId, Roster, Span};
-use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Outcome, Scenario};
 
 use crate::algorithms::quorum_lease::storm_scenarios::{drift, storm_scenario, time};

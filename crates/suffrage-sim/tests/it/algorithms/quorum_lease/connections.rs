@@ -1,7 +1,8 @@
 //! Processes that lead through the node of their machine by connection, under torture: they are killed, stopped and
 //! disconnected, and nodes die without them. The invariants of leaders are checked for the processes.
 
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
 use crate::algorithms::seeds;

@@ -1,7 +1,7 @@
 //! Exact costs in messages and delays.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Algorithm, Attribute, Command, Message as _, NodeId, Process, Roster, Span};
-use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Fault, Ranking, Scenario, World};
 
 use crate::algorithms::quorum_lease::storm_scenarios::{leaders, time};

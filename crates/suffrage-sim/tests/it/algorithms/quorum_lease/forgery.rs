@@ -1,10 +1,9 @@
 //! Forged messages: the protocol trusts the transport to authenticate the sender.
 
+use suffrage_algorithms::quorum_lease::Options;
 use suffrage_core::{NodeId, Span};
 use suffrage_lease::membership::{Configuration, DiskId};
-use suffrage_lease::{
-    Ask, Boot, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects, VoterStart,
-};
+use suffrage_lease::{Ask, Boot, Name, Reply, Request, Saved, Token, Voter, VoterEffects, VoterStart};
 
 use crate::algorithms::quorum_lease::storm_scenarios::time;
 

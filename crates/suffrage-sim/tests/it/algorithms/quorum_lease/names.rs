@@ -1,7 +1,8 @@
 //! Separate roles, and several elections at once, each with its own invariants.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Command, Roster};
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::{Fault, Scenario, TortureTarget, World};
 
 use crate::algorithms::quorum_lease::storm_scenarios::time;

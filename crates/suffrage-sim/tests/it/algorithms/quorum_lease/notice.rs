@@ -1,7 +1,8 @@
 //! Hand-overs with a stop margin: no two applications work at the same moment.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Rng, Roster, Span};
-use suffrage_lease::{Bug, Options, QuorumLease};
+use suffrage_lease::Bug;
 use suffrage_sim::{Latency, Scenario};
 
 use crate::algorithms::quorum_lease::storm_scenarios::time;

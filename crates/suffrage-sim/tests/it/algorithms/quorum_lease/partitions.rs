@@ -2,8 +2,8 @@
 //! other protocols lose their leader for good or change it without end. A candidate need reach only a majority
 //! of voters itself.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Roster, Span};
-use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Cut, Fault, Scenario, World};
 

@@ -1,7 +1,8 @@
 //! Random faults that quorum leases claim to tolerate.
 
+use suffrage_algorithms::quorum_lease::{Options, QuorumLease};
 use suffrage_core::{Attribute, Command, NodeId, Rng, Roster, Span, Time};
-use suffrage_lease::{Drift, Options, QuorumLease};
+use suffrage_lease::Drift;
 use suffrage_sim::{Cut, Fault, Latency, Scenario, Storm, World, storm};
 
 /// The end of the faults.

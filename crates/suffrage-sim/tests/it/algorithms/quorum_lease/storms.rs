@@ -1,6 +1,6 @@
 //! Storms, and the promises during and after them.
 
-use suffrage_lease::QuorumLease;
+use suffrage_algorithms::quorum_lease::QuorumLease;
 use suffrage_sim::invariants::FencedRegister;
 
 use crate::algorithms::quorum_lease::storm_scenarios::{

@@ -60,6 +60,8 @@ final class Driver {
             }
             case "check" -> check(id);
             case "resign" -> start(() -> resign(parts.get(id)));
+            case "value" -> start(() -> setValue(id, command.get("value")));
+            case "leader" -> start(() -> leader(command));
             case "fence" -> fence(Json.string(command, "fence"), Json.integer(command, "token"));
             default -> throw new IOException("unknown command " + command);
         }
@@ -106,7 +108,8 @@ final class Driver {
             Election election = client(command)
                     .election(Json.string(command, "election"))
                     .ttl(Duration.ofMillis(Json.integer(command, "ttl_ms")))
-                    .stopMargin(Duration.ofMillis(Json.integer(command, "stop_margin_ms")));
+                    .stopMargin(Duration.ofMillis(Json.integer(command, "stop_margin_ms")))
+                    .value(command.get("value") instanceof String value ? value : null);
             // Campaigns begin in the order of their commands.
             Client.Participation begun = election.begin();
             part.campaign = start(() -> campaign(id, part, election, begun));
@@ -193,6 +196,36 @@ final class Driver {
             part.campaign.interrupt();
         } else if (leadership != null) {
             leadership.close();
+        }
+    }
+
+    private void setValue(long id, Object value) {
+        Leadership leadership;
+        synchronized (parts.get(id)) {
+            leadership = parts.get(id).leadership;
+        }
+        try {
+            leadership.setValue(value instanceof String text ? text : null);
+            print("value_set", Map.of("id", id));
+        } catch (SuffrageException | InterruptedException e) {
+            print("value_refused", Map.of("id", id, "message", e.getMessage()));
+        }
+    }
+
+    private void leader(Map<String, Object> command) {
+        String name = Json.string(command, "election");
+        Map<String, Object> members = new LinkedHashMap<>();
+        members.put("election", name);
+        try {
+            client(command).election(name).leader().ifPresent(leader -> {
+                members.put("node", leader.node());
+                members.put("token", leader.token());
+                leader.value().ifPresent(value -> members.put("value", value));
+            });
+            print("leader", members);
+        } catch (SuffrageException | IOException | InterruptedException e) {
+            members.put("message", e.getMessage());
+            print("leader_unknown", members);
         }
     }
 

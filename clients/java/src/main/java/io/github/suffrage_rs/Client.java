@@ -157,7 +157,7 @@ public final class Client implements AutoCloseable {
      * @return the election, with the ttl of the node
      */
     public Election election(String name) {
-        return new Election(this, name, Duration.ZERO, Duration.ZERO, 0);
+        return new Election(this, name, Duration.ZERO, Duration.ZERO, 0, null);
     }
 
     /**

@@ -260,7 +260,9 @@ final class Connection {
         if (deadline <= clock.latest()) {
             throw new IOException("the lease had expired before the node's event arrived");
         }
-        Leadership begun = election.leadership(clock, Json.integer(line, "token"), deadline, release);
+        String session = Json.string(line, "session");
+        Leadership begun =
+                election.leadership(clock, Json.integer(line, "token"), deadline, endpoint, session, release);
         begun.onEnd(() -> {
             close();
             begun.told(null);

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.ThreadLocalRandom;
@@ -20,8 +21,10 @@ public final class Election {
     private final Duration ttl;
     private final Duration stopMargin;
     private final long rank;
+    /** The value of a leader, or null. */
+    private final String value;
 
-    Election(Client client, String name, Duration ttl, Duration stopMargin, long rank) {
+    Election(Client client, String name, Duration ttl, Duration stopMargin, long rank, String value) {
         if (name.isEmpty()) {
             throw new IllegalArgumentException("name: must not be empty");
         }
@@ -30,6 +33,7 @@ public final class Election {
         this.ttl = ttl;
         this.stopMargin = stopMargin;
         this.rank = rank;
+        this.value = value;
     }
 
     /**
@@ -42,7 +46,7 @@ public final class Election {
         if (ttl.toMillis() < 1) {
             throw new IllegalArgumentException("ttl: must be at least 1 ms, not " + ttl);
         }
-        return new Election(client, name, ttl, stopMargin, rank);
+        return new Election(client, name, ttl, stopMargin, rank, value);
     }
 
     /**
@@ -56,7 +60,7 @@ public final class Election {
         if (stopMargin.isNegative()) {
             throw new IllegalArgumentException("stopMargin: must not be negative: " + stopMargin);
         }
-        return new Election(client, name, ttl, stopMargin, rank);
+        return new Election(client, name, ttl, stopMargin, rank, value);
     }
 
     /**
@@ -66,7 +70,49 @@ public final class Election {
      * @return the election
      */
     public Election rank(long rank) {
-        return new Election(client, name, ttl, stopMargin, rank);
+        return new Election(client, name, ttl, stopMargin, rank, value);
+    }
+
+    /**
+     * The same election with a value: what this client says about itself while it leads, such as its address. Default: none.
+     *
+     * @param value up to 4096 bytes of UTF-8
+     * @return the election
+     */
+    public Election value(String value) {
+        return new Election(client, name, ttl, stopMargin, rank, value);
+    }
+
+    /**
+     * Asks the nodes, in order, who leads. Only a {@link Leadership} proves that this client leads.
+     *
+     * @return the leader, or nothing if nobody leads as far as the node that answers knows
+     * @throws NodeException if a node refuses the question, and no other node answers it
+     * @throws IOException if no node answers
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public Optional<Leader> leader() throws NodeException, IOException, InterruptedException {
+        NodeException refused = null;
+        IOException failed = new IOException("there is no endpoint");
+        for (Endpoint endpoint : client.endpoints()) {
+            try {
+                Map<String, Object> body =
+                        Endpoint.await(endpoint.get(Endpoint.path(name), Session.REPLY_TIMEOUT)).body();
+                if (body.get("leader") == null) {
+                    return Optional.empty();
+                }
+                Optional<String> told = Optional.ofNullable(body.get("value")).map(String::valueOf);
+                return Optional.of(new Leader(Json.integer(body, "leader"), Json.integer(body, "token"), told));
+            } catch (NodeException e) {
+                refused = e;
+            } catch (IOException e) {
+                failed = new IOException(endpoint.name() + ": " + e, e);
+            }
+        }
+        if (refused != null) {
+            throw refused;
+        }
+        throw failed;
     }
 
     /**
@@ -254,12 +300,20 @@ public final class Election {
         if (rank != 0) {
             body.put("rank", rank);
         }
+        if (value != null) {
+            body.put("value", value);
+        }
         return body;
     }
 
     /** A leadership of this election. */
-    Leadership leadership(Clock clock, long token, long deadline, Runnable release) {
+    Leadership leadership(
+            Clock clock, long token, long deadline, Endpoint endpoint, String session, Runnable release) {
         long margin = margin(deadline - clock.earliest());
-        return new Leadership(token, deadline, margin, clock, client::execute, release);
+        Leadership leadership = new Leadership(token, deadline, margin, clock, client::execute, release);
+        String path = Endpoint.path(name, "value");
+        leadership.sendValues((value, order) -> endpoint.post(
+                path, Map.of("session", session, "value", value, "order", order), Session.REPLY_TIMEOUT));
+        return leadership;
     }
 }

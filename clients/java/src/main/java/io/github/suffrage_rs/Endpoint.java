@@ -82,24 +82,46 @@ final class Endpoint {
 
     /** The path of an action of an election. */
     static String path(String election, String action) {
+        return path(election) + "/" + action;
+    }
+
+    /** The path of an election. */
+    static String path(String election) {
         StringBuilder path = new StringBuilder("/elections/");
         for (byte b : election.getBytes(StandardCharsets.UTF_8)) {
             boolean plain = b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '-' || b == '_';
             path.append(plain ? String.valueOf((char) b) : String.format("%%%02X", b));
         }
-        return path.append('/').append(action).toString();
+        return path.toString();
     }
 
     /** Sends a request. The future fails with a NodeException or an IOException. Whoever cancels it hangs up. */
     CompletableFuture<Reply> post(String path, Map<String, ?> body, long timeout) {
+        return exchange(path, Json.write(body), timeout);
+    }
+
+    /** Asks a question, as {@link #post} sends a request. */
+    CompletableFuture<Reply> get(String path, long timeout) {
+        return exchange(path, null, timeout);
+    }
+
+    private CompletableFuture<Reply> exchange(String path, String body, long timeout) {
         CompletableFuture<Reply> reply = new CompletableFuture<>();
-        attempt(reply, path, Json.write(body));
+        if (isLocal()) {
+            String request = SocketExchange.request(body == null ? "GET" : "POST", path, body);
+            SocketExchange.start(reply, name, socket, request);
+        } else {
+            attempt(reply, path, body);
+        }
         return reply.orTimeout(timeout, TimeUnit.NANOSECONDS);
     }
 
+    /** Sends a request, without a body a GET. */
     private void attempt(CompletableFuture<Reply> reply, String path, String body) {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path));
-        request.header("Content-Type", "application/json").POST(HttpRequest.BodyPublishers.ofString(body));
+        if (body != null) {
+            request.header("Content-Type", "application/json").POST(HttpRequest.BodyPublishers.ofString(body));
+        }
         String sent = token == null ? null : token.get();
         if (sent != null) {
             request.header("Authorization", "Bearer " + sent);

@@ -1,5 +1,6 @@
 package io.github.suffrage_rs;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -15,6 +16,17 @@ import java.util.concurrent.TimeoutException;
 public final class Leadership implements AutoCloseable {
     /** How long {@link #close} waits until the node knows. */
     private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(5);
+    /** The pauses between two attempts to set a value, in milliseconds. */
+    private static final long FIRST_BACKOFF = 20;
+
+    private static final long LONGEST_BACKOFF = 2_000;
+
+    /** Sends a value to the node of a leadership. */
+    @FunctionalInterface
+    interface ValueSender {
+        /** Of two values, the one with the greater order counts. */
+        CompletableFuture<Endpoint.Reply> send(String value, long order);
+    }
 
     private final long margin;
     private final Clock clock;
@@ -35,6 +47,9 @@ public final class Leadership implements AutoCloseable {
 
     private boolean handing;
     private EndReason ended;
+    private ValueSender valueSender;
+    /** The number of values that were set. */
+    private long values;
     /** Called once after the end: it tells the node, and completes `told`. */
     private Runnable afterEnd;
 
@@ -156,6 +171,46 @@ public final class Leadership implements AutoCloseable {
     public synchronized boolean mustStop() {
         tick();
         return stopping;
+    }
+
+    /** Sets how values are sent: before the leadership is given to its user. */
+    synchronized void sendValues(ValueSender sender) {
+        valueSender = sender;
+    }
+
+    /**
+     * Changes what this client says about itself while it leads. Returns when the node of this leadership has the value; other
+     * nodes show it soon. Of several calls the last one counts.
+     *
+     * @param value up to 4096 bytes of UTF-8, or null for nothing
+     * @throws LeadershipEndedException if the leadership has ended
+     * @throws NodeException if the node refuses the value
+     * @throws InterruptedException if the thread is interrupted
+     */
+    public void setValue(String value) throws LeadershipEndedException, NodeException, InterruptedException {
+        ValueSender sender;
+        long order;
+        synchronized (this) {
+            sender = valueSender;
+            order = ++values;
+        }
+        for (long backoff = FIRST_BACKOFF; ; backoff = Math.min(2 * backoff, LONGEST_BACKOFF)) {
+            check();
+            try {
+                Endpoint.await(sender.send(value == null ? "" : value, order));
+                return;
+            } catch (NodeException e) {
+                if (e.status() == 409) {
+                    throw new LeadershipEndedException(EndReason.LOST);
+                }
+                if (e.isPermanent()) {
+                    throw e;
+                }
+            } catch (IOException e) {
+                // The node does not answer: again, until the deadline.
+            }
+            Thread.sleep(backoff);
+        }
     }
 
     /** Resigns, and waits up to 5 seconds until the node knows. Stop the work first. */

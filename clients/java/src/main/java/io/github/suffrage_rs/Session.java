@@ -22,7 +22,7 @@ final class Session {
     /** The same for later campaigns of the session. */
     private static final long LATER_WAIT = 10_000 * MILLISECOND;
     /** How long a client waits for a reply, besides the wait of a campaign. */
-    private static final long REPLY_TIMEOUT = 2_000 * MILLISECOND;
+    static final long REPLY_TIMEOUT = 2_000 * MILLISECOND;
     /** The time between two campaigns at a node that answers at once. */
     private static final long CAMPAIGN_INTERVAL = 200 * MILLISECOND;
     /** How long a campaign that is given up waits until the node knows. */
@@ -90,6 +90,10 @@ final class Session {
                     // The reply took too long. The session leads, so that a campaign with it is a renewal.
                 } else {
                     waited[0] = true;
+                    if (Boolean.TRUE.equals(reply.body().get("your_turn"))) {
+                        // The lease begins with the next request, which does not wait.
+                        continue;
+                    }
                 }
             } catch (NodeException e) {
                 if (e.isConflict("expired")) {
@@ -173,7 +177,7 @@ final class Session {
     }
 
     private synchronized Leadership lead(long token, long deadline) {
-        leadership = election.leadership(clock, token, deadline, release);
+        leadership = election.leadership(clock, token, deadline, endpoint, id, release);
         leadership.onEnd(() -> {
             if (leadership.endReason().equals(Optional.of(EndReason.LOST))) {
                 leadership.told(null);
