@@ -568,8 +568,8 @@ impl Candidate {
                 self.greatest = self.greatest.max(promised);
                 self.wake_up(fx, now);
             }
-            // Only observers get the first two; the last one is for the contention policy.
-            Reply::Watched { .. } | Reply::Changed { .. } | Reply::Contended => {}
+            // Only observers get these.
+            Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
         self.limit_next_due();
     }

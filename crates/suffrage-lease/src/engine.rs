@@ -399,13 +399,14 @@ impl Engine {
                     self.update_value(cx, name, renewal);
                 }
             }
-            Body::Reply(Reply::Contended) => self.on_contended(from, name),
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
                 let votes = self.is_voting(now);
                 let enquired = self.is_enquiring(index);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
+                    let is_contended = matches!(reply, Reply::Accepted { contended: true, .. });
+                    state.contended |= is_contended && self.membership.voters.contains(&from);
                     if state.is_contending() && reply.is_refusal() {
                         self.grants.on_refused(Refusal {
                             election: state.name().clone(),

@@ -147,6 +147,9 @@ pub enum Reply {
         request: Request,
         /// The flag of the proposal.
         renewal: bool,
+        /// Whether others wait at the voter. Only holders that do not vote are told: the voter of a node knows itself who
+        /// waits. No promise depends on it.
+        contended: bool,
     },
     /// Reply to `Prepare` or `Propose`: another candidate holds the lease. Only the queue has changed: the sender is in
     /// it.
@@ -204,9 +207,6 @@ pub enum Reply {
         /// The lease that is held now.
         grant: Option<Grant>,
     },
-    /// Tells the holder of a lease, or the candidate that gets one, that others wait for it. Only holders that do not vote get
-    /// this: the voter of a node knows itself who waits. No promise depends on it.
-    Contended,
 }
 
 impl Reply {
@@ -225,7 +225,7 @@ impl Reply {
             | Reply::TooLong { request, .. }
             | Reply::Status { request, .. }
             | Reply::Watched { request, .. } => Some(request),
-            Reply::Vacant { .. } | Reply::Changed { .. } | Reply::Contended => None,
+            Reply::Vacant { .. } | Reply::Changed { .. } => None,
         }
     }
 }
@@ -316,7 +316,6 @@ suffrage_core::message_kinds!(Message.body {
     Watch: uncounted = Body::Ask(Ask::Watch { .. }),
     Watched: uncounted = Body::Reply(Reply::Watched { .. }),
     Changed: uncounted = Body::Reply(Reply::Changed { .. }),
-    Contended: uncounted = Body::Reply(Reply::Contended),
     NameQuery: uncounted = Body::NameQuery,
     NameText: uncounted = Body::NameText(_),
     ValueQuery: uncounted = Body::ValueQuery { .. },

@@ -303,7 +303,7 @@ impl Voter {
             Ask::Release { token, to } => self.on_release(fx, now, from, name, (token, to)),
             Ask::Enquire { request, standing } => {
                 if let Some(attribute) = standing {
-                    self.enqueue(fx, now, name, from, attribute);
+                    self.enqueue(now, name, from, attribute);
                 }
                 let grant = self.live_grant(now, name);
                 let (promised, longest) = (self.promised(name), self.timings.longest_ttl);
@@ -337,14 +337,13 @@ impl Voter {
     /// so a waiting candidate never costs a leader its lease.
     fn held(
         &mut self,
-        fx: &mut impl Effects,
         now: Time,
         name: Name,
         from: (NodeId, Boot),
         (request, attribute): (Request, Attribute),
     ) -> Option<Reply> {
         let grant = self.live_grant(now, name).filter(|grant| !self.is_held_by(grant, from))?;
-        self.enqueue(fx, now, name, from, attribute);
+        self.enqueue(now, name, from, attribute);
         let remaining = self.elections[&name].due.since(now);
         Some(Reply::Held { request, grant, remaining })
     }
@@ -368,7 +367,7 @@ impl Voter {
         (request, token, attribute): (Request, Token, Attribute),
     ) -> Option<Reply> {
         let promised = self.promised(name);
-        if let Some(held) = self.held(fx, now, name, from, (request, attribute)) {
+        if let Some(held) = self.held(now, name, from, (request, attribute)) {
             if self.timings.bug == Some(Bug::BumpWhileHeld) && token.number() > promised {
                 self.raise_ceiling(fx, token);
                 self.elections.get_mut(&name).expect("a held election is known").promised = token.number();
@@ -407,7 +406,7 @@ impl Voter {
         (request, grant, ttl, renewal): (Request, Grant, Span, bool),
     ) -> Option<Reply> {
         let from = (grant.holder, grant.boot);
-        if let Some(held) = self.held(fx, now, name, from, (request, grant.attribute)) {
+        if let Some(held) = self.held(now, name, from, (request, grant.attribute)) {
             return Some(held);
         }
         let promised = self.promised(name);
@@ -436,9 +435,8 @@ impl Voter {
         self.dequeue(name, grant.holder);
         if before != Some((grant.holder, grant.boot, grant.token)) {
             self.notify_watchers(fx, now, name, Some(grant));
-            self.tell_contended(fx, name, grant.holder);
         }
-        Some(Reply::Accepted { request, renewal })
+        Some(Reply::Accepted { request, renewal, contended: self.is_contended(name, grant.holder) })
     }
 
     /// The holder gives its grant back. A late release of an earlier token changes nothing.

@@ -123,7 +123,7 @@ fn token(number: u64) -> Token {
 }
 
 fn accepted(request: Request) -> Reply {
-    Reply::Accepted { request, renewal: false }
+    Reply::Accepted { request, renewal: false, contended: false }
 }
 
 fn rejected(request: Request) -> Reply {

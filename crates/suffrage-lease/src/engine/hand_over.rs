@@ -39,21 +39,11 @@ impl Engine {
         let nobody_waits = match voting(&self.voter, self.me) {
             // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
             Some(voter) => voter.waiters(state.name).next().is_none(),
-            // Voters tell every other node that others wait. A notice may be lost or late: then the others wait for one more
-            // leadership, whose holder is told again.
+            // Voters tell every other node with each acceptance. Who begins to wait after the last one may wait for one more
+            // leadership, whose holder is told.
             None => !state.contended && self.configuration().voter(self.me).is_none(),
         };
         Some(if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) })
-    }
-
-    /// A voter says that others wait for the lease that this node holds, or is about to hold.
-    pub(super) fn on_contended(&mut self, from: NodeId, name: Name) {
-        let Some(index) = self.index_of(name).filter(|_| self.membership.voters.contains(&from)) else {
-            return;
-        };
-        if let Some(state) = self.elections[index.index()].as_mut() {
-            state.contended = true;
-        }
     }
 
     /// Leaves an election. If the node leads, it hands over first, and leaves when it has.

@@ -215,7 +215,9 @@ impl Harness {
             for (to, message) in sent {
                 let reply = match message.body {
                     Body::Ask(Ask::Prepare { request, .. }) => Reply::Promised { request },
-                    Body::Ask(Ask::Propose { request, renewal, .. }) => Reply::Accepted { request, renewal },
+                    Body::Ask(Ask::Propose { request, renewal, .. }) => {
+                        Reply::Accepted { request, renewal, contended: false }
+                    }
                     _ => continue,
                 };
                 self.receive(now, to, [about(message.name, Body::Reply(reply))]);
@@ -305,7 +307,7 @@ fn renewals_come_together_and_early_enough() {
             let Body::Ask(Ask::Propose { request, renewal: true, .. }) = message.body else {
                 panic!("{message:?}")
             };
-            let reply = Reply::Accepted { request, renewal: true };
+            let reply = Reply::Accepted { request, renewal: true, contended: false };
             harness.receive(due, to, [about(message.name, Body::Reply(reply))]);
         }
         for (_, news) in harness.news() {

@@ -2,29 +2,16 @@
 
 use suffrage_core::{Attribute, NodeId, Time};
 
-use super::{Effects, Voter};
-use crate::message::{Boot, Name, Reply};
+use super::Voter;
+use crate::message::{Boot, Name};
 
 impl Voter {
     /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one
-    /// is woken. The holder hears of the first candidate that waits.
-    pub(super) fn enqueue(
-        &mut self,
-        fx: &mut impl Effects,
-        now: Time,
-        name: Name,
-        who: (NodeId, Boot),
-        attribute: Attribute,
-    ) {
-        let grant = self.live_grant(now, name);
-        if grant.is_some_and(|grant| self.is_held_by(&grant, who)) {
-            return;
-        }
-        self.election_or_insert(name, now + self.timings.gap);
-        let is_first = !self.queues.contains_key(&name);
-        self.queues.entry(name).or_default().join(who.0, attribute, now, self.timings.stale_after);
-        if let Some(grant) = grant.filter(|_| is_first) {
-            self.tell_contended(fx, name, grant.holder);
+    /// is woken.
+    pub(super) fn enqueue(&mut self, now: Time, name: Name, who: (NodeId, Boot), attribute: Attribute) {
+        if self.live_grant(now, name).is_none_or(|grant| !self.is_held_by(&grant, who)) {
+            self.election_or_insert(name, now + self.timings.gap);
+            self.queues.entry(name).or_default().join(who.0, attribute, now, self.timings.stale_after);
         }
     }
 
@@ -37,11 +24,9 @@ impl Voter {
         }
     }
 
-    /// Tells the holder that others wait, if they do and the holder does not vote: when it hands over, it yields to them. A
-    /// node that votes asks its own voter.
-    pub(super) fn tell_contended(&self, fx: &mut impl Effects, name: Name, holder: NodeId) {
-        if self.queues.contains_key(&name) && self.saved.configuration.voter(holder).is_none() {
-            fx.reply(holder, name, Reply::Contended);
-        }
+    /// Whether the holder is told that others wait: when it hands over, it yields to them. A node that votes asks its own
+    /// voter.
+    pub(super) fn is_contended(&self, name: Name, holder: NodeId) -> bool {
+        self.queues.contains_key(&name) && self.saved.configuration.voter(holder).is_none()
     }
 }

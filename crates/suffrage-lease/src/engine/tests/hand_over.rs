@@ -54,7 +54,8 @@ fn contends_again(harness: &mut Harness) -> bool {
 
 #[test]
 fn a_node_without_a_vote_stands_again_at_once_unless_a_voter_says_that_others_wait() {
-    let contended = || [about(Name::of("x"), Body::Reply(Reply::Contended))];
+    let accepted = Reply::Accepted { request: Request(0), renewal: true, contended: true };
+    let contended = || [about(Name::of("x"), Body::Reply(accepted))];
     let (mut harness, _) = leading_without_a_vote();
     assert!(contends_again(&mut harness));
     let (mut harness, _) = leading_without_a_vote();
@@ -63,15 +64,16 @@ fn a_node_without_a_vote_stands_again_at_once_unless_a_voter_says_that_others_wa
     let (mut harness, index) = leading_without_a_vote();
     harness.receive(at(9), NodeId(2), contended());
     assert!(!contends_again(&mut harness));
-    let due = harness.engine.election(index).unwrap().campaign_at;
-    assert!(due.is_some_and(|due| due >= at(10) + MIN_YIELD), "{due:?}");
-    harness.fire_timer(due.unwrap());
-    harness.all_agree(due.unwrap());
-    assert!(harness.engine.lease(due.unwrap(), index).is_some());
-    harness.command(at(20), "x", Action::Release(None));
-    harness.command(at(20), "x", Action::Stand { once: false });
-    harness.all_agree(at(20));
-    assert!(harness.engine.lease(at(20), index).is_some(), "it has yielded once");
+    let due = harness.engine.election(index).unwrap().campaign_at.unwrap();
+    assert!(due >= at(10) + MIN_YIELD, "{due:?}");
+    harness.fire_timer(due);
+    harness.all_agree(due);
+    assert!(harness.engine.lease(due, index).is_some());
+    let later = due + Span::from_millis(1);
+    harness.command(later, "x", Action::Release(None));
+    harness.command(later, "x", Action::Stand { once: false });
+    harness.all_agree(later);
+    assert!(harness.engine.lease(later, index).is_some(), "it has yielded once");
 }
 
 /// It may have lost its disk. Other voters take it for one that knows who waits, and tell it nothing.

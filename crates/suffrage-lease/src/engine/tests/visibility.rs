@@ -199,7 +199,9 @@ fn a_candidate_whose_lease_is_too_long_enquires_until_voters_grant_it() {
                 Ask::Propose { request, ttl, .. } if ttl > limit(to) => {
                     Reply::TooLong { request, longest: limit(to) }
                 }
-                Ask::Propose { request, renewal, .. } => Reply::Accepted { request, renewal },
+                Ask::Propose { request, renewal, .. } => {
+                    Reply::Accepted { request, renewal, contended: false }
+                }
                 Ask::Enquire { request, standing } => {
                     enquiries.push((millis, standing.is_some()));
                     if standing.is_some() && to == NodeId(1) {

@@ -334,6 +334,6 @@ fn a_renewal_takes_as_many_bytes_as_computed_at_most() {
     };
     let size = |body: Body| postcard::experimental::serialized_size(&(Name::of("x"), body)).unwrap();
     assert_eq!(size(Body::Ask(renewal)) as u64, RENEWAL_BYTES);
-    let answer = Reply::Accepted { request, renewal: true };
+    let answer = Reply::Accepted { request, renewal: true, contended: false };
     assert!((size(Body::Reply(answer)) as u64) < RENEWAL_BYTES);
 }
