@@ -441,19 +441,23 @@ impl SessionQueue {
         self.waiters.retain(|waiter| waiter.introduced_by != Some(request));
         let Some(holder) = self.holder.take_if(|holder| holder.granted_by == Some(request)) else { return };
         if holder.introduced_by != Some(request) && !self.stopping {
-            let Holder { session, lease, value, since, introduced_by, .. } = holder;
+            let Holder { session, lease, ref value, since, introduced_by, .. } = holder;
             let keep_until = now + self.config.retry_before(lease.ttl);
             let (poll, connection) = (None, None);
             self.waiters.push_front(Waiter {
                 session,
                 lease,
-                value,
+                value: value.clone(),
                 since,
                 poll,
                 connection,
                 keep_until,
                 introduced_by,
             });
+        }
+        if holder.revoked.is_some() {
+            // The operator was told that the node hands over.
+            self.holder = Some(Holder { resigned: holder.revoked, ..holder });
         }
     }
 
