@@ -437,6 +437,10 @@ impl Engine {
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
                 self.apply(cx, index, |state, fx| {
                     if !state.candidate.is_pinned() || ignores_pins {
+                        if attribute > state.attribute() && state.lease(now).is_some() {
+                            // A node that stands for one leadership at a time stands again at once.
+                            state.start_yield(state.ttl);
+                        }
                         state.candidate.on_claim(fx, now, from, attribute);
                     }
                 });

@@ -42,7 +42,9 @@ pub enum QueueAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Poll {
     request: RequestId,
-    received: Time,
+    /// The moment at which the request began to wait: when the node handled it. What a slow node needs before that is no
+    /// wait, because it needs as long for the next request.
+    since: Time,
     answer_by: Time,
 }
 
@@ -160,7 +162,7 @@ impl SessionQueue {
             };
             // The ttl and the rank of the client's first request still hold.
             let answer_by = now + wait.min(LONGEST_WAIT);
-            if let Some(earlier) = waiter.poll.replace(Poll { request, received, answer_by }) {
+            if let Some(earlier) = waiter.poll.replace(Poll { request, since: now, answer_by }) {
                 replies.push((earlier.request, Ok(SessionReply::Superseded)));
             }
             return;
@@ -174,7 +176,7 @@ impl SessionQueue {
             lease,
             value: value.unwrap_or_default(),
             since: received,
-            poll: Some(Poll { request, received, answer_by }),
+            poll: Some(Poll { request, since: now, answer_by }),
             connection: None,
             keep_until: now,
             introduced_by: None,
@@ -373,8 +375,7 @@ impl SessionQueue {
     pub fn tell_turn(&mut self, now: Time, replies: &mut Vec<(RequestId, SessionOutcome)>) -> bool {
         let Some(waiter) = self.waiters.front_mut() else { return false };
         let longest = self.config.longest_direct_wait(waiter.lease.ttl);
-        let Some(Poll { request, .. }) = waiter.poll.take_if(|poll| now.since(poll.received) > longest)
-        else {
+        let Some(Poll { request, .. }) = waiter.poll.take_if(|poll| now.since(poll.since) > longest) else {
             return false;
         };
         let retry_before = self.config.turn(waiter.lease.ttl);
@@ -440,19 +441,23 @@ impl SessionQueue {
         self.waiters.retain(|waiter| waiter.introduced_by != Some(request));
         let Some(holder) = self.holder.take_if(|holder| holder.granted_by == Some(request)) else { return };
         if holder.introduced_by != Some(request) && !self.stopping {
-            let Holder { session, lease, value, since, introduced_by, .. } = holder;
+            let Holder { session, lease, ref value, since, introduced_by, .. } = holder;
             let keep_until = now + self.config.retry_before(lease.ttl);
             let (poll, connection) = (None, None);
             self.waiters.push_front(Waiter {
                 session,
                 lease,
-                value,
+                value: value.clone(),
                 since,
                 poll,
                 connection,
                 keep_until,
                 introduced_by,
             });
+        }
+        if holder.revoked.is_some() {
+            // The operator was told that the node hands over.
+            self.holder = Some(Holder { resigned: holder.revoked, ..holder });
         }
     }
 

@@ -161,3 +161,26 @@ fn a_voter_passes_a_request_on_to_the_holder() {
     harness.command(at(2), "y", Action::Move(None));
     assert!(harness.record.sent.is_empty(), "nobody leads y");
 }
+
+/// The claim names the next leader. A node that stands for one leadership at a time, as for clients and for `lead`, stands
+/// again at once.
+#[test]
+fn a_node_that_has_handed_over_to_a_claimant_yields_to_it() {
+    for votes in [true, false] {
+        let me = if votes { ME } else { NodeId(9) };
+        let mut harness = Harness::of(me, EngineConfig::new((1..=3).map(NodeId)), Start::Fresh);
+        let index = harness.join(at(0), "x");
+        harness.command(at(0), "x", Action::Stand { once: true });
+        harness.all_agree(at(0));
+        assert!(harness.engine.lease(at(0), index).is_some());
+        harness.receive(at(10), NodeId(3), [about(Name::of("x"), Body::Claim { attribute: 9 })]);
+        assert!(harness.engine.lease(at(10), index).is_none());
+        let released = harness.bodies();
+        let to_claimant = |body: &Body| matches!(body, Body::Ask(Ask::Release { to: Some(NodeId(3)), .. }));
+        assert!(released.iter().any(to_claimant), "{released:?}");
+        harness.command(at(10), "x", Action::Stand { once: true });
+        let sent = harness.bodies();
+        let contends = sent.iter().any(|body| matches!(body, Body::Ask(Ask::Prepare { .. })));
+        assert!(!contends, "votes: {votes}");
+    }
+}

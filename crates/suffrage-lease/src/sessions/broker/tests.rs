@@ -352,3 +352,29 @@ fn a_client_that_does_not_take_its_turn_costs_one_turn_and_its_lease_goes_to_no_
         test.expect("pin", &[(test.requests, "leading 8")]);
     }
 }
+
+/// A node that is slow answers late, and not because it waits for the lease: another turn would come as late.
+#[test]
+fn a_client_that_takes_its_turn_at_a_slow_node_leads() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.lead(5_000, 7, 8_000);
+    test.expect("join x 3000, rank 5, campaign", &[(1, "turn after 5000")]);
+    // Each request is half a second old when the node handles it: more than an eighth of the ttl.
+    for number in 2..6 {
+        let now = 5_000 + number * 500;
+        test.fake.now = at(now);
+        test.fake.held.insert(Name::of("x"), NodeLease { token: 7, until: at(now + 3_000) });
+        let arrival =
+            Arrival { request: RequestId(number), received: at(now - 500), new_session: SessionId(99) };
+        let campaign = CampaignRequest {
+            session: Some(SessionId(1)),
+            lease: LEASE,
+            wait: Span::from_millis(10_000),
+            value: None,
+        };
+        test.broker.on_request(at(now), arrival, "x", SessionRequest::Campaign(campaign), &mut test.fake);
+        let replies = test.replies();
+        assert_eq!(replies, [(number, "leading 7".to_string())], "request {number}");
+    }
+}

@@ -371,3 +371,23 @@ fn the_later_of_two_requests_of_a_session_is_answered() {
     assert_eq!(replies, [(RequestId(2), Ok(SessionReply::Superseded))]);
     assert_eq!(grant(&mut queue, 3, held(5, 3_000))[0].0, RequestId(3));
 }
+
+/// The operator was told that the node hands over. A client that has not read that it leads does not change that.
+#[test]
+fn a_revoked_lease_is_handed_over_also_if_its_client_has_not_read_that_it_leads() {
+    for known in [false, true] {
+        let mut queue = queue();
+        enter(&mut queue, 0, 1, A, if known { 10 } else { 1_000 });
+        if known {
+            reconcile(&mut queue, 10, None);
+            assert_eq!(ask_again(&mut queue, 20, 2, A, 1_000), []);
+        }
+        let request = grant(&mut queue, 100, held(7, 3_000))[0].0;
+        assert!(queue.revoke(at(200), Some(NodeId(3))).is_some());
+        queue.on_reply_undelivered(at(300), request);
+        assert_eq!(reconcile(&mut queue, 300, held(7, 3_000)).0, QueueAction::Release(Some(NodeId(3))));
+        assert_idle(&mut queue, 300, None);
+        assert!(!queue.is_held());
+        assert_eq!(queue.wanted(), known.then_some(LEASE), "a client that knows its session keeps its place");
+    }
+}
