@@ -12,7 +12,9 @@
 //! not know, opens at every member of the group.
 //!
 //! **No nonce twice.** A session is the start of the member in units of 10 ms, and 24 random bits. Two members with the same
-//! id would have to start in the same 10 ms and draw the same bits. A member that has used up its counter draws a new session.
+//! id would have to start in the same 10 ms and draw the same bits. Where clocks start at the same time after every boot, only
+//! the 24 bits are left: such machines need a clock that keeps the time, or a key for each group and boot. A member
+//! that has used up its counter draws a new session.
 //!
 //! **No datagram twice.** [`Replays`] keeps the latest session of each sender and the last 64 counters of it. What `seal` says
 //! about restarts of sender and receiver holds here too. To the group, a replayed datagram is a late one.

@@ -9,7 +9,7 @@
 //! The AEAD is XChaCha20-Poly1305 of the RustCrypto project: pure Rust, constant time without special hardware,
 //! audited in an earlier version, and with nonces of 24 bytes, long enough to be unique by construction. (AES-GCM
 //! and `ring` have nonces of 12 bytes, too short for the scheme below, and `ring` needs a C compiler.) What all datagrams of
-//! one boot share is computed once ([`cipher`]).
+//! one boot share is computed once (`cipher.rs`).
 //!
 //! **No nonce twice.** A nonce is the sender's [`Boot`] and a counter. Within a process the counter never repeats,
 //! also across a change of keys. A boot is the start time of the process and 64 random bits from the operating
@@ -35,9 +35,9 @@
 //!   a replayed datagram is a message with a very long delay. An algorithm whose model allows such delays, as the
 //!   quorum lease does, stays safe. A key rotation makes old recordings useless.
 //!
-//! **Authentication first.** [`Seal::open`] changes no state, except that it keeps the [`BootKey`]s of up to [`MAX_BOOTS`]
-//! boots. Only datagrams that have been authenticated add one, so that an outsider can neither fill nor empty that cache; a
-//! recorded datagram can add the key of an earlier boot, which costs time and opens nothing that it would not open anyway.
+//! **Authentication first.** [`Seal::open`] changes no state, except that it keeps the keys of up to 4,096 boots
+//! (`MAX_BOOTS`). Only datagrams that have been authenticated add one, so that an outsider can neither fill nor empty that
+//! cache; a recorded datagram can add the key of an earlier boot, which costs time and opens nothing that it would not open anyway.
 //! [`Seal::open`] checks the addressee only after the tag, so that [`NotForMe`](Dropped::NotForMe) indicates a wrong address in
 //! a node's configuration, and not noise.
 //!
