@@ -96,6 +96,16 @@ mod tests {
         command().debug_assert();
     }
 
+    /// A member is started by flags of `group`, and asked by its subcommands; not by both.
+    #[test]
+    fn a_group_is_joined_by_flags_and_asked_by_subcommands() {
+        let parses = |line: &str| command().try_get_matches_from(line.split_whitespace()).is_ok();
+        assert!(parses("suffrage group --join seed:7500 --name telemetry"));
+        assert!(parses("suffrage group --join a:7500 --join b:7500,c:7500 --name telemetry --rank -5"));
+        assert!(parses("suffrage group members") && parses("suffrage group rank -5 --json"));
+        assert!(!parses("suffrage group") && !parses("suffrage group --name telemetry status"));
+    }
+
     /// The examples need a cluster to run; they are only parsed here.
     #[test]
     fn the_examples_for_real_clusters_are_parsed() {

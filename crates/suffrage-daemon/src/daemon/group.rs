@@ -228,3 +228,30 @@ async fn conflicts(member: GroupMember) {
         tokio::time::sleep(CONFLICTS).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The address for datagrams to a seed is found without sending anything.
+    #[tokio::test]
+    async fn a_member_that_listens_everywhere_advertises_its_address_towards_a_seed() {
+        let options = |listen: &str, seeds: &[&str]| GroupOptions {
+            config: Config::read_member(|_| None, &[("keys", "keys".to_string())]).unwrap(),
+            name: "telemetry".to_string(),
+            seeds: seeds.iter().map(ToString::to_string).collect(),
+            listen: listen.parse().unwrap(),
+            advertise: None,
+            id: None,
+            rank: 0,
+            stands: true,
+            hooks: HookCommands { on_elected: None, on_follow: None, limit: Duration::from_secs(1) },
+        };
+        let expected = Some("127.0.0.1:7500".parse().unwrap());
+        assert_eq!(advertised(&options("0.0.0.0:7500", &["127.0.0.1:7501"])).await, expected);
+        assert_eq!(advertised(&options("127.0.0.2:7500", &["127.0.0.1:7501"])).await, None, "it is known");
+        assert_eq!(advertised(&options("0.0.0.0:7500", &[])).await, None);
+        let chosen = GroupOptions { advertise: expected, ..options("0.0.0.0:7500", &["nowhere.invalid:1"]) };
+        assert_eq!(advertised(&chosen).await, expected);
+    }
+}
