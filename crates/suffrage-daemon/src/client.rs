@@ -2,6 +2,7 @@
 //! running node.
 
 pub(crate) mod engine;
+pub(crate) mod group;
 mod http;
 mod voters;
 
@@ -14,8 +15,27 @@ use self::http::{Answer, Node};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
-const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can \
-be set in the environment.";
+/// A program to ask: the flag and the environment variable of its address, and the usual address.
+struct Target {
+    flag: &'static str,
+    variable: &'static str,
+    usual: &'static str,
+    what: &'static str,
+}
+
+const NODE: Target =
+    Target { flag: "node", variable: "SUFFRAGE_NODE", usual: "http://127.0.0.1:7480", what: "node" };
+
+impl Target {
+    /// The sentence about the environment, for the help.
+    fn settings(&self) -> String {
+        let Target { flag, variable, .. } = self;
+        format!(
+            "Instead of --{flag}, --token-file and --ca, {variable}, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in the \
+             environment."
+        )
+    }
+}
 
 const CODES: &str = "Exit codes: 0 success, 1 there is no leader, this node does not lead, or the other node does not \
 take over, 2 the command line is wrong, 3 the node cannot be reached or does not answer.";
@@ -72,14 +92,21 @@ fn named(name: &'static str, about: &'static str, example: &'static str) -> Comm
 }
 
 fn command(name: &'static str, about: &'static str, example: &'static str) -> Command {
+    let help = format!("Examples:\n  {example}\n\n{}\n\n{CODES}", NODE.settings());
+    query(name, about, &NODE).after_help(help)
+}
+
+/// A command that asks a program by HTTP.
+fn query(name: &'static str, about: &'static str, target: &Target) -> Command {
+    let &Target { flag, usual, what, .. } = target;
     Command::new(name)
         .about(about)
         .arg(
-            Arg::new("node")
-                .long("node")
+            Arg::new(flag)
+                .long(flag)
                 .value_name("URL")
                 .value_parser(http::address)
-                .help("The address of the node, http:// or https:// [default: http://127.0.0.1:7480]"),
+                .help(format!("The address of the {what}, http:// or https:// [default: {usual}]")),
         )
         .arg(
             Arg::new("ca")
@@ -93,7 +120,7 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(http::token)
-                .help("The file with the bearer token of the node"),
+                .help(format!("The file with the bearer token of the {what}")),
         )
         .arg(
             Arg::new("plain")
@@ -105,15 +132,14 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Prints the response of the node as JSON"),
+                .help(format!("Prints the response of the {what} as JSON")),
         )
-        .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
 
 pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     if name == "voters" {
         let (name, matches) = matches.subcommand().expect("clap demands one of the subcommands");
-        let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
+        let mut session = Session::new(&NODE, matches, console)?;
         return voters::execute(name, matches, &mut session);
     }
     if engine::NAMES.contains(&name)
@@ -121,7 +147,7 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
     {
         return engine::execute(name, &url, matches, console);
     }
-    let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
+    let mut session = Session::new(&NODE, matches, console)?;
     if name == "elections" {
         return session.elections();
     }
@@ -140,12 +166,12 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
     }
 }
 
-/// The node of the flags or of the environment.
-fn node(matches: &ArgMatches) -> Result<Node, Error> {
-    let node = setting(matches, "node", "SUFFRAGE_NODE", http::address)?;
+/// The program that the flags or the environment name.
+fn node(target: &Target, matches: &ArgMatches) -> Result<Node, Error> {
+    let node = setting(matches, target.flag, target.variable, http::address)?;
     let token = setting(matches, "token-file", "SUFFRAGE_TOKEN_FILE", http::token)?;
     let authorities = setting(matches, "ca", "SUFFRAGE_CA", http::authorities)?;
-    let node = node.unwrap_or_else(|| "http://127.0.0.1:7480".to_string());
+    let node = node.unwrap_or_else(|| target.usual.to_string());
     if node.starts_with("https://") && authorities.is_none() {
         let reason = "is missing: https:// needs the certificate of the authority that signed the node's";
         return Err(Error::flag("ca", reason));
@@ -154,7 +180,7 @@ fn node(matches: &ArgMatches) -> Result<Node, Error> {
         let reason = format!(
             "{node} would receive the token without encryption: use https://, or --plain if a proxy or tunnel encrypts"
         );
-        return Err(Error::flag("node", reason));
+        return Err(Error::flag(target.flag, reason));
     }
     Ok(Node::new(&node, token.as_deref(), &authorities.unwrap_or_default()))
 }
@@ -180,7 +206,15 @@ struct Session<'a, 'c> {
     console: &'a mut Console<'c>,
 }
 
-impl Session<'_, '_> {
+impl<'a, 'c> Session<'a, 'c> {
+    fn new(
+        target: &Target,
+        matches: &ArgMatches,
+        console: &'a mut Console<'c>,
+    ) -> Result<Session<'a, 'c>, Error> {
+        Ok(Session { node: node(target, matches)?, json: matches.get_flag("json"), console })
+    }
+
     fn print(&mut self, answer: &Value, text: &str) -> Result<(), Error> {
         let text = if self.json { answer.to_string() } else { text.to_string() };
         writeln!(self.console.out, "{text}")?;

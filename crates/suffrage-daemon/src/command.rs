@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Command};
 use suffrage_cli::{Console, Error, accept_hyphen_values, completions, validate};
 
-use crate::{client, demo, demo_node, keygen, lab, node, run};
+use crate::{client, demo, demo_node, group, keygen, lab, node, run};
 
 const ABOUT: &str = "Leader election: exactly one active instance of something.
 
@@ -19,6 +19,8 @@ const EXAMPLES: &str = "Examples:
       the leader, as a node knows it
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       the worst cases of the timings of a quorum lease
+  suffrage group --join seed.example:7500 --name telemetry --keys group.key
+      a member of a large group, which has no quorum: two members can lead at the same time
   suffrage lab --help
       simulate, compare, torture and check election algorithms, if suffrage-lab is installed
 
@@ -53,6 +55,7 @@ pub(crate) fn command() -> Command {
             accept_hyphen_values(run::command()),
             node::command(),
             node::config_command(),
+            group::command(),
             keygen::command(),
             validate::command(),
             client::engine::command(),
@@ -78,6 +81,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         Some(("node", matches)) => node::execute(matches, console),
         Some(("engines", matches)) => client::engine::list(matches, console),
         Some(("config", matches)) => node::check(matches, console),
+        Some(("group", matches)) => group::execute(matches, console),
         Some((name, matches)) if client::NAMES.contains(&name) => client::execute(name, matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
     }
@@ -92,12 +96,23 @@ mod tests {
         command().debug_assert();
     }
 
+    /// A member is started by flags of `group`, and asked by its subcommands; not by both.
+    #[test]
+    fn a_group_is_joined_by_flags_and_asked_by_subcommands() {
+        let parses = |line: &str| command().try_get_matches_from(line.split_whitespace()).is_ok();
+        assert!(parses("suffrage group --join seed:7500 --name telemetry"));
+        assert!(parses("suffrage group --join a:7500 --join b:7500,c:7500 --name telemetry --rank -5"));
+        assert!(parses("suffrage group members") && parses("suffrage group rank -5 --json"));
+        assert!(!parses("suffrage group") && !parses("suffrage group --name telemetry status"));
+    }
+
     /// The examples need a cluster to run; they are only parsed here.
     #[test]
     fn the_examples_for_real_clusters_are_parsed() {
         let check = node::config_command().find_subcommand("check").unwrap().clone();
-        let commands = [node::command(), keygen::command(), check];
-        for page in commands.into_iter().chain(client::commands()) {
+        let commands = [node::command(), group::command(), keygen::command(), check];
+        let queries = client::commands().into_iter().chain(client::group::commands());
+        for page in commands.into_iter().chain(queries) {
             let help = page.get_after_help().unwrap().to_string().replace("\\\n", "");
             let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
             let examples: Vec<&str> = lines.filter(|line| line.starts_with("suffrage ")).collect();
@@ -112,7 +127,7 @@ mod tests {
     /// Every command line in a shell block of the documents is parsed.
     #[test]
     fn the_commands_of_the_documents_are_parsed() {
-        for document in ["docs/operations.md", "docs/tutorial.md", "docs/engines.md"] {
+        for document in ["docs/operations.md", "docs/tutorial.md", "docs/engines.md", "docs/groups.md"] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
             let text = std::fs::read_to_string(format!("{path}/{document}")).unwrap().replace("\\\n", "");
             let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());

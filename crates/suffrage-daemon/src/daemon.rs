@@ -14,6 +14,8 @@
 mod certificate;
 mod credentials;
 mod directory;
+pub(crate) mod group;
+pub(crate) mod hooks;
 mod http;
 mod live;
 mod local;
@@ -45,7 +47,7 @@ use self::http::{Api, App};
 use self::live::Changes;
 use self::local::Local;
 pub use self::secrets::Secrets;
-use self::serve::{Limits, serve};
+use self::serve::{Handlers, Limits, serve};
 use self::stream::Listener;
 use self::suspension::Suspension;
 use self::tls::Tls;
@@ -170,7 +172,10 @@ impl Daemon {
         let local = bound.zip(api).map(|(bound, api)| Local::start(bound, api));
         let secrets = Secrets {
             config: config.clone(),
-            transport: Arc::clone(&transport),
+            rekey: Arc::new({
+                let transport = Arc::clone(&transport);
+                move |keyring| transport.rekey(keyring)
+            }),
             credentials: http.as_ref().map(|http| http.credentials.clone()),
         };
         Ok(Daemon { node, transport, secrets, http, local, _folder: folder })
@@ -235,7 +240,7 @@ impl Http {
     fn start(
         listener: TcpListener,
         credentials: watch::Sender<Arc<Credentials>>,
-        api: Arc<Api>,
+        api: Arc<dyn Handlers>,
     ) -> Result<Http, Error> {
         let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
@@ -406,23 +411,34 @@ impl Signals {
 /// Runs a daemon until SIGTERM or SIGINT. A second signal stops it without waiting for clients that lead. SIGHUP reloads
 /// keys, token and certificate.
 pub fn run(config: &Config, new: bool) -> Result<(), Error> {
+    block_on(config, run_until_signal(config, new))
+}
+
+/// Starts the log, and runs a daemon.
+fn block_on(config: &Config, daemon: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
     log::start(config);
     let failed = |source| Error::System { doing: "start".to_string(), source };
     // One thread runs the node and the HTTP server: with more, requests wake threads in turn, which costs a fifth of the
     // requests per second. Whatever may wait for a disk is a blocking task.
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let ended = tokio.block_on(run_until_signal(config, new));
+    let ended = tokio.block_on(daemon);
     // Blocking tasks may still run; they hold nothing of value.
     tokio.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
 }
 
 /// Reloads the secrets. The node does not wait for the disk meanwhile.
-async fn reload(daemon: &Daemon) {
-    let secrets = daemon.secrets().clone();
+async fn reload(secrets: &Secrets) {
+    let secrets = secrets.clone();
     notify::notify(&notify::reloading());
     _ = tokio::task::spawn_blocking(move || secrets.reload()).await;
     notify::notify("READY=1");
+}
+
+/// The URL of the HTTP server, or `off`.
+fn http_url(config: &Config, address: Option<SocketAddr>) -> String {
+    let scheme = if config.http_cert.is_some() { "https" } else { "http" };
+    address.map_or("off".to_string(), |address| format!("{scheme}://{address}"))
 }
 
 /// Runs a daemon in the current tokio runtime.
@@ -436,8 +452,7 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
             return Ok(());
         }
     };
-    let scheme = if config.http_cert.is_some() { "https" } else { "http" };
-    let http = daemon.http_address().map_or("off".to_string(), |address| format!("{scheme}://{address}"));
+    let http = http_url(config, daemon.http_address());
     let voters: Vec<String> = config.voters.iter().map(|voter| voter.id.to_string()).collect();
     info!(
         node = config.id.0,
@@ -455,7 +470,7 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hang_up.recv() => reload(&daemon).await,
+            _ = hang_up.recv() => reload(daemon.secrets()).await,
             // A stuck node does not feed the watchdog.
             _ = watchdog.tick() => if http::is_alive(&daemon.node) {
                 notify::notify("WATCHDOG=1");

@@ -5,6 +5,7 @@
 //! - [`daemon`]: the service: HTTP API, TLS, health, metrics, logs, systemd notification. The sessions of HTTP clients are
 //!   `suffrage_lease::sessions`.
 //! - `node.rs`: `suffrage node` and `suffrage config check`. `run.rs`: `suffrage run`. `keygen.rs`: `suffrage keygen`.
+//! - `group.rs`: `suffrage group`, a member of a large group.
 //! - `client.rs`: `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`.
 //! - `demo.rs`, `demo_node.rs`: `suffrage demo` and its processes. `lab.rs`: starts `suffrage-lab`.
 //! - `command.rs`: the command line. `cluster.rs`: a node of the cluster that the flags name.
@@ -20,6 +21,7 @@ mod command;
 pub mod daemon;
 mod demo;
 mod demo_node;
+mod group;
 mod keygen;
 mod lab;
 mod node;

@@ -224,7 +224,8 @@ impl Group {
         self.settings.bug == Some(bug)
     }
 
-    fn record(&self) -> Record {
+    /// The record of this member, which must have started.
+    pub fn record(&self) -> Record {
         *self.table.get(self.me).expect("a member is in its own list")
     }
 

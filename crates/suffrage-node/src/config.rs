@@ -209,7 +209,28 @@ impl Config {
         environment: impl Fn(&str) -> Option<String>,
         flags: &[(&'static str, String)],
     ) -> Result<Config, Problems> {
-        let (mut config, mut problems) = (Config::defaults(), Vec::new());
+        Config::defaults().complete(file, environment, flags, |key| key.required)
+    }
+
+    /// Reads the configuration of a member of a large group: environment variables, then flags. A member has neither
+    /// an id among voters nor voters.
+    pub fn read_member(
+        environment: impl Fn(&str) -> Option<String>,
+        flags: &[(&'static str, String)],
+    ) -> Result<Config, Problems> {
+        let http = Some(SocketAddr::from(([127, 0, 0, 1], 7580)));
+        let defaults = Config { http, ..Config::defaults() };
+        defaults.complete(None, environment, flags, |key| key.name == "keys")
+    }
+
+    fn complete(
+        self,
+        file: Option<(&Path, &str)>,
+        environment: impl Fn(&str) -> Option<String>,
+        flags: &[(&'static str, String)],
+        required: fn(&Key) -> bool,
+    ) -> Result<Config, Problems> {
+        let (mut config, mut problems) = (self, Vec::new());
         if let Some((path, text)) = file {
             config.file = Some(path.to_path_buf());
             config.read_file(path, text, &mut problems);
@@ -225,7 +246,7 @@ impl Config {
             config.set(key, value, Origin::Flag(key.name), &mut problems);
         }
         if problems.is_empty() {
-            config.check(&mut problems);
+            config.check(required, &mut problems);
         }
         if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
     }
@@ -290,12 +311,12 @@ impl Config {
     }
 
     /// Checks values that depend on each other.
-    fn check(&self, problems: &mut Vec<Problem>) {
+    fn check(&self, required: fn(&Key) -> bool, problems: &mut Vec<Problem>) {
         let mut complain = |key: &str, reason: &str| {
             let (origin, key, reason) = (self.blame(key), key.to_string(), reason.to_string());
             problems.push(Problem { origin, key, reason });
         };
-        let missing = |key: &&Key| key.required && self.on.is_none() && !self.origins.contains_key(key.name);
+        let missing = |key: &&Key| required(key) && self.on.is_none() && !self.origins.contains_key(key.name);
         for key in KEYS.iter().filter(missing) {
             complain(key.name, &format!("is missing: set it to {}", key.help));
         }

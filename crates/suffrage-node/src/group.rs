@@ -94,6 +94,10 @@ pub struct GroupStatus {
     pub suspected: usize,
     /// The members that are remembered as dead.
     pub dead: usize,
+    /// The rank of this member.
+    pub rank: Attribute,
+    /// False if this member must not be elected.
+    pub stands: bool,
     /// Equal at members with equal lists.
     pub digest: [u8; 4],
     /// Events since the start.
@@ -195,6 +199,11 @@ impl GroupMember {
         *self.leader.borrow_and_update()
     }
 
+    /// The leader and its changes. The sender ends with the member.
+    pub fn watch(&self) -> watch::Receiver<Option<GroupLeader>> {
+        self.leader.clone()
+    }
+
     /// The members that this member believes alive, itself included, in order of id. Empty if it has left.
     pub async fn members(&self) -> Vec<GroupPeer> {
         let (answer, answered) = oneshot::channel();
@@ -232,6 +241,11 @@ impl GroupMember {
     /// Leaves the group. Others know at once; without this, they find out after some seconds.
     pub async fn leave(&self) {
         self.ask(Request::Command(GroupCommand::Leave)).await;
+    }
+
+    /// Waits until this member has left the group or was killed. Then everything that it had to send is sent.
+    pub async fn ended(&self) {
+        self.requests.closed().await;
     }
 
     /// Ends this member without leaving the group, as a crash does.

@@ -59,7 +59,7 @@ pub(super) fn command() -> Command {
     let old = Arg::new("old").value_name("ID").required(true).value_parser(value_parser!(u64));
     let sub = |name: &'static str, about: &'static str, example: &'static str| {
         super::command(name, about, example)
-            .after_help(format!("Example:\n  {example}\n\n{}\n\n{CODES}", super::SETTINGS))
+            .after_help(format!("Example:\n  {example}\n\n{}\n\n{CODES}", super::NODE.settings()))
     };
     let list = sub(
         "list",

@@ -11,6 +11,7 @@
 
 mod api;
 mod exchange;
+mod group;
 mod health;
 mod hold;
 mod live;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 #[cfg(test)]
 pub(super) use self::exchange::Body;
 pub(super) use self::exchange::Response;
+pub(super) use self::group::GroupApp;
 pub(super) use self::health::is_alive;
 
 use self::exchange::{Answer, Request, decoded, json};
@@ -56,10 +58,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The reason of every 503 of a node that is stopping or has stopped.
 const STOPPING: &str = "this node is stopping: use another node";
 
+/// Where the endpoints of a node are listed.
+const LIST: &str = "GET /openapi.json lists all endpoints";
+
 /// The credentials in use.
 pub(super) type CredentialsInUse = watch::Receiver<Arc<Credentials>>;
 
-/// The state of the handlers.
+/// The state of the handlers of a node.
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
@@ -74,13 +79,13 @@ pub(super) struct App {
 }
 
 /// A handler of requests.
-type Handler = for<'a> fn(&'a App, Request) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+type Handler<A> = for<'a> fn(&'a A, Request) -> Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
-/// An endpoint.
-struct Route {
+/// An endpoint. `A` is the state of the handlers: [`App`] or [`GroupApp`].
+struct Route<A: 'static> {
     /// The path. `{name}` stands for one segment, the name of an election; `{file}` for the rest of the path.
     path: &'static str,
-    methods: &'static [(Method, Handler)],
+    methods: &'static [(Method, Handler<A>)],
     /// Whether the endpoint needs no token.
     open: bool,
 }
@@ -121,8 +126,10 @@ macro_rules! check {
     };
 }
 
-/// All endpoints.
-static ROUTES: &[Route] = &[
+use {check, closed, handler};
+
+/// All endpoints of a node.
+static ROUTES: &[Route<App>] = &[
     closed!("/elections/{name}/campaign", POST api::campaign),
     closed!("/elections/{name}/renew", POST api::renew),
     closed!("/elections/{name}/value", POST api::value),
@@ -146,10 +153,10 @@ static ROUTES: &[Route] = &[
     open!("/page/{file}", GET page::file),
 ];
 
-impl Route {
+impl<A> Route<A> {
     /// The endpoint of a path, and the name in it, which is still encoded.
-    fn find(path: &str) -> Option<(&'static Route, &str)> {
-        ROUTES.iter().find_map(|route| Some((route, route.name_in(path)?)))
+    fn find<'p>(routes: &'static [Route<A>], path: &'p str) -> Option<(&'static Route<A>, &'p str)> {
+        routes.iter().find_map(|route| Some((route, route.name_in(path)?)))
     }
 
     /// The name in a path of this endpoint, or an empty text if its paths have none.
@@ -165,7 +172,7 @@ impl Route {
     }
 
     /// The handler of a method. Every endpoint with GET has HEAD too: the server leaves the body out.
-    fn handler(&self, method: &Method) -> Option<Handler> {
+    fn handler(&self, method: &Method) -> Option<Handler<A>> {
         let of =
             |method: &Method| self.methods.iter().find(|(it, _)| it == method).map(|(_, handler)| *handler);
         of(method).or_else(|| if *method == Method::HEAD { of(&Method::GET) } else { None })
@@ -182,30 +189,47 @@ impl Route {
 }
 
 /// The state behind the endpoints.
-enum State {
-    Running(App),
+enum State<A> {
+    Running(A),
     /// The node waits for space on its disk. The text is the failure to save.
     Suspended(watch::Receiver<String>),
 }
 
-/// The endpoints of a node.
-pub(super) struct Api {
-    state: State,
+/// The endpoints of a node, or of a member of a group.
+pub(super) struct Api<A: 'static> {
+    state: State<A>,
+    routes: &'static [Route<A>],
+    /// Says where the endpoints are listed.
+    list: &'static str,
     credentials: CredentialsInUse,
 }
 
-impl Api {
+impl Api<App> {
     /// The endpoints of a node that runs.
-    pub(super) fn new(app: App) -> Arc<Api> {
+    pub(super) fn new(app: App) -> Arc<Api<App>> {
         let credentials = app.credentials.clone();
-        Arc::new(Api { state: State::Running(app), credentials })
+        Arc::new(Api { state: State::Running(app), routes: ROUTES, list: LIST, credentials })
     }
 
     /// The endpoints of a node that waits for space on its disk. `failure` is the failure to save.
-    pub(super) fn suspended(failure: watch::Receiver<String>, credentials: CredentialsInUse) -> Arc<Api> {
-        Arc::new(Api { state: State::Suspended(failure), credentials })
+    pub(super) fn suspended(
+        failure: watch::Receiver<String>,
+        credentials: CredentialsInUse,
+    ) -> Arc<Api<App>> {
+        Arc::new(Api { state: State::Suspended(failure), routes: ROUTES, list: LIST, credentials })
     }
+}
 
+impl Api<GroupApp> {
+    /// The endpoints of a member of a group.
+    pub(super) fn of_group(app: GroupApp) -> Arc<Api<GroupApp>> {
+        let credentials = app.credentials.clone();
+        let (routes, list) = (group::ROUTES, group::LIST);
+        Arc::new(Api { state: State::Running(app), routes, list, credentials })
+    }
+}
+
+impl<A: Send + Sync> Api<A> {
     /// Whether a client may not do what an operator does: it has used the Unix socket of a node that has a token, is
     /// neither root nor the user of the node, and has not sent the token.
     fn is_client_only(&self, headers: &HeaderMap, origin: &Origin) -> bool {
@@ -216,8 +240,8 @@ impl Api {
 
     /// Checks the request and passes it to its handler.
     async fn answer(&self, head: hyper::http::request::Parts, body: Incoming, origin: Origin) -> Answer {
-        let Some((route, name)) = Route::find(head.uri.path()) else {
-            let error = "there is no such endpoint; GET /openapi.json lists all endpoints";
+        let Some((route, name)) = Route::find(self.routes, head.uri.path()) else {
+            let error = format!("there is no such endpoint; {}", self.list);
             return Err(Problem::new(StatusCode::NOT_FOUND, error));
         };
         if !route.open && origin.peer.is_none() {
@@ -243,7 +267,7 @@ impl Api {
     }
 }
 
-impl Handlers for Api {
+impl<A: Send + Sync> Handlers for Api<A> {
     fn respond(self: Arc<Self>, request: hyper::Request<Incoming>, origin: Origin) -> Responding {
         let (head, body) = request.into_parts();
         // Unauthenticated clients get `Connection: close`, so that they cannot exhaust the connection limit.
@@ -473,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_path_has_one_endpoint_and_its_name_is_one_segment() {
-        let found = |path| Route::find(path).map(|(route, name)| (route.path, name));
+        let found = |path| Route::find(ROUTES, path).map(|(route, name)| (route.path, name));
         assert_eq!(found("/elections/a%2Fb/campaign"), Some(("/elections/{name}/campaign", "a%2Fb")));
         assert_eq!(found("/elections/campaign"), Some(("/elections/{name}", "campaign")));
         assert_eq!(found("/elections"), Some(("/elections", "")));

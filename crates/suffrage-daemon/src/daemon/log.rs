@@ -215,18 +215,29 @@ pub(super) fn resolved(voter: NodeId, name: &str, lookup: &Lookup) {
     }
 }
 
-/// Logs a summary of dropped datagrams by reason, if there are any.
+/// Logs a summary of the dropped datagrams of a node by reason, if there are any.
 pub(super) async fn dropped_datagrams(node: Node, transport: Arc<Udp>) {
     let mut state = node.state();
     drop(node);
-    let mut before = transport.counters().snapshot();
+    let read = || {
+        let counters = transport.counters();
+        std::future::ready(Some((counters.snapshot(), counters.stale_sender())))
+    };
+    tokio::select! {
+        () = summarize_drops(read) => {}
+        _ = state.wait_for(NodeState::is_stopped) => {}
+    }
+}
+
+/// Logs a summary of dropped datagrams periodically, until there are no counters any more.
+pub(super) async fn summarize_drops<F: Future<Output = Option<(Snapshot, Option<NodeId>)>>>(
+    read: impl Fn() -> F,
+) {
+    let Some((mut before, _)) = read().await else { return };
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(SUMMARY) => {}
-            _ = state.wait_for(NodeState::is_stopped) => return,
-        }
-        let now = transport.counters().snapshot();
-        if let Some(summary) = summary(&before, &now, transport.counters().stale_sender()) {
+        tokio::time::sleep(SUMMARY).await;
+        let Some((now, stale)) = read().await else { return };
+        if let Some(summary) = summary(&before, &now, stale) {
             warn!("datagrams dropped in {} s: {summary}", SUMMARY.as_secs());
         }
         before = now;

@@ -6,17 +6,17 @@ use suffrage_net::Keyring;
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::config::Config;
 
 use super::credentials::Credentials;
 
-/// The keys, the HTTP token and the certificate of a daemon. Each is read from the file that the configuration names.
+/// The keys, the HTTP token and the certificate of a node or of a member of a group. Each is read from the file that the configuration names.
 #[derive(Clone)]
 pub struct Secrets {
     pub(super) config: Config,
-    pub(super) transport: Arc<Udp>,
+    /// Puts new keys into use.
+    pub(super) rekey: Arc<dyn Fn(&Keyring) + Send + Sync>,
     pub(super) credentials: Option<watch::Sender<Arc<Credentials>>>,
 }
 
@@ -30,7 +30,7 @@ impl Secrets {
     /// Reloads the keys. If the key file cannot be read, the old keys stay in use.
     pub fn rekey(&self) -> Result<(), Error> {
         let keyring = Keyring::load(&self.config.keys)?;
-        self.transport.rekey(&keyring);
+        (self.rekey)(&keyring);
         let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
         info!(keys = keys.join(" "), "keys reloaded; the first key seals");
         Ok(())

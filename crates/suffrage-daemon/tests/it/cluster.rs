@@ -5,4 +5,4 @@ mod commands;
 mod demo;
 mod failovers;
 mod restarts;
-mod support;
+pub(crate) mod support;

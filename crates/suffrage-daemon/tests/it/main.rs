@@ -5,6 +5,7 @@
 mod cluster;
 mod daemon;
 mod engines;
+mod group;
 mod network_faults;
 mod node;
 mod validate;

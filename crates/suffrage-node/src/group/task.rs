@@ -7,7 +7,7 @@ use std::time::Duration;
 use suffrage_core::{
     Announcement, Context, Effects, NodeId, Process as _, Rng, Roster, Span, Start, Time, Timer as _,
 };
-use suffrage_group::{Group, GroupCommand, Message, Timer};
+use suffrage_group::{Group, GroupCommand, Message, Record, Timer};
 use suffrage_net::group_seal::{GroupSeal, Replays};
 use suffrage_net::{Counters, Dropped, Keyring};
 use tokio::net::UdpSocket;
@@ -222,7 +222,10 @@ impl Task {
                 let _ = answer.send(members);
             }
             Request::Status(answer) => {
+                let Record { rank, stands, .. } = self.group.record();
                 let _ = answer.send(GroupStatus {
+                    rank,
+                    stands,
                     members: self.group.members().len(),
                     suspected: self.group.suspected(),
                     dead: self.group.remembered().0,

@@ -189,6 +189,17 @@ impl GuardHandle {
         }
     }
 
+    /// Waits until every process of the command is gone, and kills them at this time by [`BootClock`].
+    pub async fn ended_by(&mut self, latest: Time) -> CommandExit {
+        tokio::select! {
+            // After a pause of this process, both are ready: the end of the command comes first.
+            biased;
+            ended = self.ended() => return ended,
+            () = BootClock.sleep_until(latest) => {}
+        }
+        self.force()
+    }
+
     fn line(&mut self) -> Option<String> {
         let end = self.heard.iter().position(|byte| *byte == b'\n')?;
         let line: Vec<u8> = self.heard.drain(..=end).collect();

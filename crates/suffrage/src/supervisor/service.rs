@@ -207,12 +207,7 @@ impl Service {
         };
         let Supervisor { grace, kill, .. } = self.supervisor;
         let end = (BootClock.now() + span(grace)).min(guard.limits().kill_at) + span(kill / 2);
-        let ended = tokio::select! {
-            biased;
-            ended = guard.ended() => ended,
-            () = BootClock.sleep_until(end) => guard.force(),
-        };
-        Ok((ended, reason))
+        Ok((guard.ended_by(end).await, reason))
     }
 
     /// Runs the command on loss, within the lease if it is still valid.
@@ -225,11 +220,7 @@ impl Service {
         let limit = if latest > now { grace.min(latest) } else { grace };
         let limits = Limits { stop_at: limit, kill_at: limit };
         let mut guard = GuardHandle::start(spec, limits).map_err(Error::Command)?;
-        tokio::select! {
-            biased;
-            _ = guard.ended() => {}
-            () = BootClock.sleep_until(limit + span(kill / 2)) => drop(guard.force()),
-        }
+        guard.ended_by(limit + span(kill / 2)).await;
         Ok(())
     }
 }

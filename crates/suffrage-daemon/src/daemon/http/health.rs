@@ -52,7 +52,7 @@ async fn only_election(node: &Node) -> Result<Option<Status>, Problem> {
     Ok(all.pop())
 }
 
-fn code(good: bool) -> StatusCode {
+pub(super) fn code(good: bool) -> StatusCode {
     if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 

@@ -61,13 +61,16 @@ pub(super) fn suspended(certificate_end: Option<u64>) -> Response {
 }
 
 fn page(sample: &Sample) -> Response {
-    response(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(sample).into())
+    exposition(text(sample))
+}
+
+/// The response with this page.
+pub(super) fn exposition(text: String) -> Response {
+    response(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 
 fn text(sample: &Sample) -> String {
-    let mut page = Page(String::new());
-    page.gauge("suffrage_build_info", "The version of the program.");
-    page.line(format_args!("suffrage_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
+    let mut page = Page::new();
     page.gauge("suffrage_up", "Whether this node answers; if it does not, most metrics are missing.");
     page.line(format_args!("suffrage_up {}", u8::from(sample.node.is_some())));
     page.gauge(
@@ -78,11 +81,7 @@ fn text(sample: &Sample) -> String {
     let name = "suffrage_save_pending_seconds";
     page.gauge(name, "The time since the write to the disk began that is under way, or 0.");
     page.line(format_args!("{name} {}", sample.save_pending.as_secs_f64()));
-    if let Some(end) = sample.certificate_end {
-        let name = "suffrage_http_certificate_expiration_timestamp_seconds";
-        page.gauge(name, "The end of validity of the HTTP certificate, in seconds since 1970.");
-        page.line(format_args!("{name} {end}"));
-    }
+    page.certificate(sample.certificate_end);
     if let Some(NodeSample { metrics, elections, granted }) = &sample.node {
         page.cluster(metrics);
         page.elections(elections, granted);
@@ -117,18 +116,35 @@ impl<'a> Listed<'a> {
     }
 }
 
-struct Page(String);
+/// A page of metrics.
+pub(super) struct Page(pub(super) String);
 
 impl Page {
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    /// A page that begins with the version of the program.
+    pub(super) fn new() -> Page {
+        let mut page = Page(String::new());
+        page.gauge("suffrage_build_info", "The version of the program.");
+        page.line(format_args!("suffrage_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
+        page
+    }
+
+    /// The end of the HTTP certificate, in seconds since 1970, if there is a certificate.
+    pub(super) fn certificate(&mut self, end: Option<u64>) {
+        let Some(end) = end else { return };
+        let name = "suffrage_http_certificate_expiration_timestamp_seconds";
+        self.gauge(name, "The end of validity of the HTTP certificate, in seconds since 1970.");
+        self.line(format_args!("{name} {end}"));
+    }
+
+    pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.0, "{line}").expect("writing to a string cannot fail");
     }
 
-    fn gauge(&mut self, name: &str, help: &str) {
+    pub(super) fn gauge(&mut self, name: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
     }
 
-    fn counter(&mut self, name: &str, help: &str) {
+    pub(super) fn counter(&mut self, name: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} counter"));
     }
 
@@ -223,10 +239,14 @@ impl Page {
         self.histogram("suffrage_renew_seconds", help, &counters.renewal_seconds);
     }
 
-    fn traffic(&mut self, traffic: &Snapshot) {
+    pub(super) fn traffic(&mut self, traffic: &Snapshot) {
         self.counter("suffrage_datagrams_total", "Datagrams sent, and datagrams received and accepted.");
         self.line(format_args!("suffrage_datagrams_total{{direction=\"sent\"}} {}", traffic.sent));
         self.line(format_args!("suffrage_datagrams_total{{direction=\"received\"}} {}", traffic.received));
+        let name = "suffrage_datagram_bytes_total";
+        self.counter(name, "Bytes of these datagrams, without the headers of UDP and IP.");
+        self.line(format_args!("{name}{{direction=\"sent\"}} {}", traffic.sent_bytes));
+        self.line(format_args!("{name}{{direction=\"received\"}} {}", traffic.received_bytes));
         self.counter("suffrage_datagrams_dropped_total", "Datagrams dropped, by reason.");
         for reason in Dropped::ALL {
             let (name, count) = (reason.name(), traffic.dropped(reason));
@@ -246,7 +266,7 @@ impl Page {
 }
 
 /// The escaped value of a label.
-fn escaped(label: &str) -> String {
+pub(super) fn escaped(label: &str) -> String {
     label.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 

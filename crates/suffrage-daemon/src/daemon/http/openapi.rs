@@ -38,7 +38,8 @@ mod tests {
                 methods.map(move |method| (path.clone(), method.clone()))
             })
             .collect();
-        let methods = |route: &'static super::super::Route| route.methods.iter().map(|(method, _)| method);
+        let methods =
+            |route: &'static super::super::Route<App>| route.methods.iter().map(|(method, _)| method);
         let served: BTreeSet<(String, String)> = super::super::ROUTES
             .iter()
             .flat_map(|route| {
