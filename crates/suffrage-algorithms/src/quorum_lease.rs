@@ -4,11 +4,11 @@
 //! number of `candidates` is set, voters do not stand, and only enquire who leads. The wrapper joins those elections
 //! when a member starts, and hands all other inputs to the engine.
 //!
-//! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
+//! If the number of `clients` is set, the last members are clients of the others, which are nodes: see `clients.rs`.
 //! Nodes then stand only for clients.
 //!
 //! If the number of `connections` is set, all members but the clients are machines: a node each, and so many processes in
-//! each election that lead through it by connection: see [`host`]. Clients wait in the same queues.
+//! each election that lead through it by connection: see `host.rs`. Clients wait in the same queues.
 
 mod change_storm;
 mod clients;

@@ -11,7 +11,7 @@ pub struct Settings {
     pub seeds: Vec<NodeId>,
     /// The address of this member.
     pub address: Address,
-    /// The rank of this member; see [`Record::rank`](crate::Record::rank).
+    /// The rank of this member; the member with the highest leads.
     pub rank: Attribute,
     /// False if this member must not be elected.
     pub stands: bool,
